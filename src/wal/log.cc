@@ -39,51 +39,96 @@ namespace {
 /// Segments behind the newest that may hold frames that are not synced.
 constexpr std::size_t kUnsyncedSegmentsMax = 128;
 
-/// Makes the next segment before it is needed, so that a roll does not wait for the disk.
-/// Threads request and take by one caller at a time.
+/// Segments made ahead where rolls had to wait for one; at most.
+constexpr std::size_t kAheadMax = 8;
+constexpr std::uint64_t kAheadBytesMax = 512ULL << 20;
+
+/// Makes the next segments before they are needed, so that a roll does not wait for the disk: as
+/// many as it was told at first, and twice as many each time that a roll waits all the same.
+/// Threads request, take and give_up by one caller at a time.
 class Preparer {
  public:
-  Preparer(std::shared_ptr<SegmentPool> pool, std::uint64_t size)
-      : pool_(std::move(pool)), size_(size), thread_([this](std::stop_token stop) { run(stop); }) {}
+  Preparer(std::shared_ptr<SegmentPool> pool, std::uint64_t size, std::size_t ahead)
+      : pool_(std::move(pool)),
+        size_(size),
+        ahead_least_(ahead),
+        ahead_most_(std::max<std::size_t>(ahead, std::min(kAheadMax, kAheadBytesMax / size))),
+        ahead_(ahead) {
+    BRECCIA_ASSERT(ahead > 0 && size > 0);
+    made_.reserve(ahead_most_);  // from here on nothing wants memory
+    thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
+  }
 
-  /// Asks for the segment at `base`. Those asked for earlier must have been taken.
+  /// Asks for segments from `base` on, where the newest one ends.
   void request(std::uint64_t base) {
     BRECCIA_ASSERT(base % limits::kLogWindowBytes == 0);
     {
       const std::lock_guard lock(mutex_);
       // Once per base: a full disk is not asked again with every frame.
       if (asked_ == base) return;
-      BRECCIA_ASSERT(asked_ < base && !wanted_ && made_ == nullptr);
-      wanted_ = asked_ = base;
+      BRECCIA_ASSERT(asked_ < base && (made_.empty() || made_.front()->base == base));
+      asked_ = base;
+      if (made_.empty() && !makes()) next_ = base;
+      until_ = std::max(until_, base + ahead_ * size_);
     }
     wake_.notify_all();
   }
 
-  /// The prepared segment, or none: nobody asked, or making it failed. Waits for one in the making.
+  /// The segment behind the newest one, or none: nobody asked, or making it failed. Waits for it if
+  /// it is to be made.
   SegmentPtr take() {
     std::unique_lock lock(mutex_);
-    wake_.wait(lock, [this] { return !wanted_; });
-    return std::exchange(made_, nullptr);
+    if (made_.empty() && makes()) {
+      ahead_ = std::min(2 * ahead_, ahead_most_);
+      wake_.wait(lock, [this] { return !made_.empty() || !makes(); });
+    }
+    if (made_.empty()) return nullptr;
+    SegmentPtr first = std::move(made_.front());
+    made_.erase(made_.begin());
+    return first;
+  }
+
+  /// Gives up all that are made, from the last on, so that a crash leaves no gap; no more are until
+  /// somebody asks again. Errors  as put_aside's: the others stay.
+  Status give_up(SegmentPool* pool) {
+    std::unique_lock lock(mutex_);
+    until_ = next_;
+    wake_.wait(lock, [this] { return !is_making_; });
+    until_ = next_;
+    ahead_ = ahead_least_;
+    for (; !made_.empty(); made_.pop_back()) {
+      BRECCIA_TRY(pool->put_aside(made_.back().get()));
+      next_ = until_ = made_.back()->base;
+    }
+    return Status::OK();
   }
 
  private:
+  [[nodiscard]] bool makes() const { return next_ < until_; }
+
   void run(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
-    while (wake_.wait(lock, stop, [this] { return wanted_.has_value(); })) {
-      const std::uint64_t at = *wanted_;
+    while (wake_.wait(lock, stop, [this] { return makes() && made_.size() < ahead_most_; })) {
+      const std::uint64_t at = next_;
+      is_making_ = true;
       lock.unlock();
       // On failure the roll tries again itself and reports what it finds.
       Result<SegmentPtr> made =
           base::or_memory_limit([&] { return pool_->make(at, at + sizeof(SegmentHeader), size_); });
       if (!made.ok()) base::as_memory_allows([&] { say_why(made.status()); });
       lock.lock();
-      BRECCIA_ASSERT(wanted_ == at && made_ == nullptr);
-      if (made.ok()) made_ = made.take();
-      wanted_.reset();
+      BRECCIA_ASSERT(next_ == at && (made_.empty() || made_.back()->end() == at));
+      is_making_ = false;
+      if (made.ok()) {
+        made_.push_back(made.take());
+        next_ += size_;
+      } else {
+        until_ = next_;
+      }
       wake_.notify_all();
     }
     // Nobody takes after the stop, but a request may be open.
-    wanted_.reset();
+    until_ = next_;
   }
 
   static void say_why(const Status& failed) {
@@ -94,11 +139,16 @@ class Preparer {
 
   const std::shared_ptr<SegmentPool> pool_;
   const std::uint64_t size_;
+  const std::size_t ahead_least_;
+  const std::size_t ahead_most_;
   std::mutex mutex_;
   std::condition_variable_any wake_;
+  std::size_t ahead_;
   std::uint64_t asked_ = 0;
-  std::optional<std::uint64_t> wanted_;
-  SegmentPtr made_;
+  std::uint64_t next_ = 0;        // where the next one is made,
+  std::uint64_t until_ = 0;       // if that is below it
+  std::vector<SegmentPtr> made_;  // one behind the other, the last up to next_
+  bool is_making_ = false;
   std::jthread thread_;  // Last: it uses all of the above.
 };
 
@@ -121,7 +171,9 @@ class LogImpl final : public Log {
     table_ = table_with(nullptr);
     BRECCIA_ASSERT(end_ % 8 == 0 && chain_.back().segment->base < end_);
     BRECCIA_INVARIANT(is_whole() && is_kept_whole());
-    if (options_.prepare_ahead) preparer_.emplace(pool_, options_.segment_bytes);
+    if (options_.prepare_ahead > 0) {
+      preparer_.emplace(pool_, options_.segment_bytes, options_.prepare_ahead);
+    }
   }
 
   ~LogImpl() override {
@@ -313,11 +365,12 @@ Status LogImpl::roll(std::uint64_t frame_bytes_max) {
 }
 
 Result<SegmentPtr> LogImpl::next_segment(std::uint64_t base, std::uint64_t size) {
-  if (preparer_) {
+  if (preparer_ && size == options_.segment_bytes) {
     SegmentPtr prepared = preparer_->take();
-    BRECCIA_ASSERT(prepared == nullptr || prepared->base == base);
-    if (prepared && prepared->size == size) return prepared;
-    // One of the wrong size goes back to the pool, which takes its name from it.
+    BRECCIA_ASSERT(prepared == nullptr || (prepared->base == base && prepared->size == size));
+    if (prepared != nullptr) return prepared;
+  } else if (preparer_) {
+    BRECCIA_TRY(preparer_->give_up(pool_.get()));  // they lie where the larger one is to lie
   }
   return pool_->make(base, base + sizeof(SegmentHeader), size);
 }

@@ -42,8 +42,9 @@ struct LogOptions {
   std::uint64_t hold_from = 0;
   /// A segment counts as full when this many bytes of it are used; 0: when nothing more fits.
   std::uint64_t roll_bytes = 0;
-  /// Makes the next segment in a thread of the log's own when the current one is half full.
-  bool prepare_ahead = true;
+  /// Segments that a thread of the log's own makes ahead when the newest one is half full; more
+  /// where rolls wait for them all the same. 0: there is no such thread.
+  std::size_t prepare_ahead = 1;
 };
 
 /// A committed frame as recovery finds it.

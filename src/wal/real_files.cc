@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -180,6 +181,19 @@ class BufferedFile final : public SegmentFile {
     // No second try, not even after EINTR: the kernel reports a lost page only once.
     if (::fdatasync(fd_->get()) != 0) return io_status("sync", path_, errno);
     return Status::OK();
+  }
+
+  [[nodiscard]] Status write_through(std::uint64_t offset, std::uint64_t bytes) override {
+    BRECCIA_ASSERT(offset <= size() && bytes <= size() - offset);
+    BRECCIA_ASSERT(fd_.has_value());
+    const iovec range{image_ + offset, bytes};
+    const ssize_t got = ::pwritev2(fd_->get(), &range, 1, static_cast<off_t>(offset), RWF_DSYNC);
+    if (got < 0 && (errno == EOPNOTSUPP || errno == ENOSYS)) {
+      return SegmentFile::write_through(offset, bytes);
+    }
+    if (got < 0) return io_status("write and sync", path_, errno);
+    if (static_cast<std::uint64_t>(got) == bytes) return Status::OK();
+    return Status::IOError("write and sync " + path_, "the medium took a part of it");
   }
 
   /// Reads what was ever written and skips the rest, so that the image's unused part stays

@@ -38,7 +38,6 @@ Result<SegmentPtr> SegmentPool::make(std::uint64_t base, std::uint64_t first, st
   const std::string target = options_.dir + "/" + segment_name(base);
   BRECCIA_ASSERT(!obsolete_.contains(target));
   auto segment = std::make_unique<Segment>();
-  BRECCIA_TRY(clear_name(target));
   BRECCIA_TAKE(Free free, take(size, base));
   const Status status = base::or_memory_limit([&] { return name(&free, base, first, size); });
   if (!status.ok()) {
@@ -126,8 +125,8 @@ Status SegmentPool::name(Free* free, std::uint64_t base, std::uint64_t first, st
   BRECCIA_ASSERT(free->file->size() == size);
   BRECCIA_TRY(free->file->wake(free->path));
   std::memcpy(free->file->image(), &header, sizeof header);
-  BRECCIA_TRY(free->file->write(0, sizeof header));
-  BRECCIA_TRY(free->file->sync(0, sizeof header));
+  // Alone: a recycled file may have all that it held before still to be written.
+  BRECCIA_TRY(free->file->write_through(0, sizeof header));
   std::string target = options_.dir + "/" + segment_name(base);
   BRECCIA_ASSERT(free->path != target);
   BRECCIA_TRY(options_.files->rename(free->path, target));
@@ -135,22 +134,13 @@ Status SegmentPool::name(Free* free, std::uint64_t base, std::uint64_t first, st
   return options_.files->sync_dir(options_.dir);
 }
 
-/// A free file may still bear the name that a new segment needs (a prepared segment of the wrong
-/// size). It must give it up, or it would later be removed or renamed under that name.
-Status SegmentPool::clear_name(const std::string& target) {
-  std::string aside;
-  {
-    const std::lock_guard lock(free_mutex_);
-    for (Free& free : free_) {
-      if (free.path != target) continue;
-      BRECCIA_ASSERT(aside.empty());  // no two files have one name
-      // Renamed in memory first: after an error below, the old name belongs to nobody.
-      aside = unfinished_path("aside");
-      free.path = aside;
-    }
-  }
-  if (aside.empty()) return Status::OK();
-  BRECCIA_TRY(options_.files->rename(target, aside));
+Status SegmentPool::put_aside(Segment* segment) {
+  const std::lock_guard lock(files_mutex_);
+  std::string name = unfinished_path("aside");
+  // Renamed in memory first: after an error below, the old name belongs to nobody.
+  name.swap(segment->path);
+  BRECCIA_ASSERT(segment->path != name);
+  BRECCIA_TRY(options_.files->rename(name, segment->path));
   return options_.files->sync_dir(options_.dir);
 }
 
@@ -167,7 +157,12 @@ SegmentPtr SegmentPool::adopt(std::unique_ptr<Segment> segment) {
   segment->size = segment->file->size();
   BRECCIA_ASSERT(segment->base % limits::kLogWindowBytes == 0 && segment->base > 0);
   BRECCIA_ASSERT(segment->size % limits::kLogWindowBytes == 0 && segment->size > 0);
+  {
+    const std::lock_guard lock(free_mutex_);
+    most_in_use_ = std::max(most_in_use_, ++in_use_);
+  }
   return {segment.release(), [pool = shared_from_this()](Segment* last) {
+            pool->note_released();
             if (last->keeps_file) {
               pool->unmap(std::move(last->file));
             } else {
@@ -246,6 +241,12 @@ void SegmentPool::give(std::string path, std::unique_ptr<SegmentFile> file) {
   unmap(std::move(file));
 }
 
+void SegmentPool::note_released() {
+  const std::lock_guard lock(free_mutex_);
+  BRECCIA_ASSERT(in_use_ > 0);
+  --in_use_;
+}
+
 /// False: there is no memory to note a file. It stays where it is, for the next opening; until then
 /// a rename to its name takes its place.
 bool SegmentPool::has_room_for_one_more() {
@@ -267,8 +268,11 @@ void SegmentPool::trim() {
     std::vector<Free> kept;
     kept.reserve(free_.size());
     excess.reserve(free_.size());
+    const std::size_t most = std::max(most_in_use_, most_before_);
+    const std::size_t free_max = std::max(free_max_, most - in_use_);
+    most_before_ = std::exchange(most_in_use_, in_use_);
     for (Free& free : free_) {
-      const bool keep = free.file->size() == options_.segment_bytes && kept.size() < free_max_;
+      const bool keep = free.file->size() == options_.segment_bytes && kept.size() < free_max;
       (keep ? kept : excess).push_back(std::move(free));
     }
     free_ = std::move(kept);

@@ -24,7 +24,7 @@
 
 namespace breccia::wal {
 
-/// Files kept for reuse; more are removed.
+/// Files kept for reuse, where no more of them were in use lately; others are removed.
 inline constexpr std::size_t kFreeSegmentsMax = 8;
 
 /// The name of the segment that begins at position `base`.
@@ -65,8 +65,13 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   void discard(const std::string& path);
   /// Keeps a file that holds nothing of worth.
   void give(std::string path, std::unique_ptr<SegmentFile> file);
-  /// Discards what is beyond kFreeSegmentsMax or has an unusual size, and tries again to remove
-  /// what could not be removed before.
+  /// Makes a segment's file, which holds nothing of worth, one that is no segment yet, durably:
+  /// other segments may lie where it lay.
+  /// Errors  MemoryLimit, with nothing changed; IOError.
+  [[nodiscard]] Status put_aside(Segment* segment);
+  /// Discards free files of an unusual size, and those beyond kFreeSegmentsMax or as many as made
+  /// the most segments that were in use since the trim before the last one, whichever is more; and
+  /// tries again to remove what could not be removed before.
   void trim();
   /// From now on files that come back are closed and stay where they are.
   void close();
@@ -87,7 +92,7 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   [[nodiscard]] bool has_free(const std::string& path) const;
   [[nodiscard]] Status name(Free* free, std::uint64_t base, std::uint64_t first,
                             std::uint64_t size);
-  [[nodiscard]] Status clear_name(const std::string& target);
+  void note_released();
   void unmap(std::unique_ptr<SegmentFile> file) const;
 
   const LogOptions options_;
@@ -97,6 +102,9 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   std::set<std::string> obsolete_;  // paths that could not be removed
   std::mutex free_mutex_;
   std::vector<Free> free_;
+  std::size_t in_use_ = 0;       // segments
+  std::size_t most_in_use_ = 0;  // since the last trim,
+  std::size_t most_before_ = 0;  // and between it and the one before
   std::size_t free_max_ = kFreeSegmentsMax;
   bool closed_ = false;
 };
