@@ -154,8 +154,8 @@ endif()
 
 # tests/unit/wal/recorded_calls.cc sees what our own code asks of the system, syncs above all.
 if(TARGET breccia_unit_tests)
-  foreach(call IN ITEMS open mkdir rename unlink ftruncate posix_fallocate pwrite fsync fdatasync
-                        io_uring_submit_and_wait pmem2_get_flush_fn pmem2_get_drain_fn)
+  foreach(call IN ITEMS open mkdir rename unlink ftruncate posix_fallocate pwrite pwritev2 fsync
+                        fdatasync io_uring_submit_and_wait pmem2_get_flush_fn pmem2_get_drain_fn)
     target_link_options(breccia_unit_tests PRIVATE "LINKER:--wrap=${call}")
   endforeach()
 endif()

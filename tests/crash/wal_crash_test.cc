@@ -35,7 +35,7 @@ enum class Crash {
 /// How a log is run.
 struct Setting {
   SimKind kind;
-  bool prepare_ahead;
+  std::size_t prepare_ahead;
   std::uint64_t keep_bytes;
 };
 
@@ -176,11 +176,14 @@ class Story {
   /// Goes on when the log's own thread has made the next segment, if it does: so that a script
   /// takes the same steps each time.
   void wait_for_prepared() {
-    if (!options_.prepare_ahead || log_ == nullptr) return;
+    if (options_.prepare_ahead == 0 || log_ == nullptr) return;
     const SegmentPtr newest = log_->table()->segments().back();
     if (log_->end() - newest->base < options_.roll_bytes / 2) return;
-    const std::string next = options_.dir + "/" + segment_name(newest->end());
-    while (!disk_.is_durable(next) && disk_.steps() < crash_step_) std::this_thread::yield();
+    for (std::size_t i = 0; i < options_.prepare_ahead; ++i) {
+      const std::uint64_t base = newest->end() + i * limits::kLogWindowBytes;
+      const std::string next = options_.dir + "/" + segment_name(base);
+      while (!disk_.is_durable(next) && disk_.steps() < crash_step_) std::this_thread::yield();
+    }
   }
 
   [[nodiscard]] bool needed(const Replayed::One& frame) const {
@@ -278,8 +281,9 @@ constexpr std::uint64_t kWindow = limits::kLogWindowBytes;
 void crash_everywhere(SimKind kind, Crash crash, std::uint64_t seeds) {
   const std::uint64_t stride = breccia::testing::share_of(100) < 10 ? 4 : 1;
   for (std::uint64_t seed = 1; seed <= seeds; ++seed) {
-    // Each second one prepares ahead, two of three keep segments.
-    const Setting setting{kind, seed % 2 == 0, seed % 3 * 2 * kWindow};
+    // Each second one prepares ahead, three segments or one; two of three keep segments.
+    const std::size_t ahead = seed % 2 == 0 ? 1 + seed % 4 : 0;
+    const Setting setting{kind, ahead, seed % 3 * 2 * kWindow};
     const std::uint64_t steps = steps_of(setting, seed);
     for (std::uint64_t step = 1 + seed % stride; step <= steps; step += stride) {
       play_and_crash(setting, crash, seed, step);
@@ -318,12 +322,64 @@ TEST(WalCrash, LateFailureAtEveryStepBuffered) {
   crash_everywhere(SimKind::kBuffered, Crash::kLateFailure, 3);
 }
 
+// Goal: a frame larger than a segment takes the place of those that were prepared for others, and a
+//   power cut on the way there leaves no gap.
+// Method: three segments prepared, then such a frame, cut at each step; what was synced before it
+//   comes back, and frames go on from there. At last it is not cut, and then segments are prepared
+//   again.
+// Mutation: giving the prepared ones up from the first on, or not durably, leaves a gap, and not at
+//   all, files in the middle of the large segment.
+TEST(WalCrash, ALargeFrameTakesThePlaceOfPreparedSegments) {
+  const Records small = testing::large_record(300, 's');
+  const Records large = testing::large_record(kWindow, 'l');
+  bool is_whole = false;
+  for (std::uint64_t step = 1; !is_whole; ++step) {
+    SCOPED_TRACE("step=" + std::to_string(step));
+    SimDisk disk(SimKind::kBuffered);
+    LogOptions options;
+    options.dir = "log";
+    options.files = disk.files();
+    options.roll_bytes = 500;
+    options.prepare_ahead = 3;
+    std::unique_ptr<Log> log;
+    std::vector<Replayed::One> frames;
+    const auto open = [&] {
+      log.reset();
+      Replayed replayed;
+      auto opened = Log::open(options, 0, replayed.sink(), &replayed.recovery);
+      ASSERT_TRUE(opened.ok()) << opened.status().ToString();
+      ASSERT_EQ(replayed.frames, frames);
+      log = opened.take();
+    };
+    const auto put = [&](const Records& records) {
+      frames.push_back(expected(put_frame(log.get(), records, false).take(), records));
+      ASSERT_TRUE(log->commit(log->end(), /*sync=*/true).ok());
+    };
+    open();
+    put(small);
+    const std::uint64_t end = log->table()->segments().back()->end();
+    for (std::uint64_t base = end; base < end + options.prepare_ahead * kWindow; base += kWindow) {
+      while (!disk.is_durable("log/" + segment_name(base))) std::this_thread::yield();
+    }
+    disk.fail_at(disk.steps() + step, step);
+    is_whole = log->reserve(large.bytes.size(), large.count(), 0).ok();
+    log.reset();
+    disk.power_cut(step);
+    open();
+    put(small);
+    if (is_whole) put(large);
+    put(small);
+    open();
+    if (HasFatalFailure()) return;
+  }
+}
+
 /// Opens and closes the log of a disk.
 Status try_opening(SimDisk* disk) {
   LogOptions options;
   options.dir = "log";
   options.files = disk->files();
-  options.prepare_ahead = false;
+  options.prepare_ahead = 0;
   Replayed replayed;
   return Log::open(options, 0, replayed.sink(), &replayed.recovery).status();
 }
@@ -334,7 +390,7 @@ std::unique_ptr<SimDisk> unsynced_log() {
   LogOptions options;
   options.dir = "log";
   options.files = disk->files();
-  options.prepare_ahead = false;
+  options.prepare_ahead = 0;
   options.roll_bytes = 1;
   Replayed replayed;
   const auto log = Log::open(options, 0, replayed.sink(), &replayed.recovery);

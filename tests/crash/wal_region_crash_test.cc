@@ -163,7 +163,7 @@ LogOptions options_on(RegionMedium* medium) {
   LogOptions options;
   options.dir = kDir;
   options.files = medium->files();
-  options.prepare_ahead = false;
+  options.prepare_ahead = 0;
   return options;
 }
 

@@ -176,7 +176,7 @@ Status Engine::open_log(const std::string& dir, const Ground& ground, const Mark
   log_options.keep_bytes = options_.log_keep_bytes;
   log_options.files = ground.files;
   log_options.roll_bytes = ground.roll_bytes;
-  log_options.prepare_ahead = !ground.is_scripted;
+  log_options.prepare_ahead = ground.is_scripted ? 0 : 1;
   log_options.store_id = mark.store_id;
   if (flushed_.has_value()) log_options.needed_end = flushed_->position;
   log_view_ = std::make_shared<LogView>(backend_);

@@ -126,7 +126,7 @@ Status Engine::Snapshot(const std::string& folder) {
                            .folder = folder,
                            .segment_bytes = options_.log_segment_bytes,
                            .roll_bytes = ground_.roll_bytes,
-                           .prepare_ahead = !ground_.is_scripted},
+                           .prepare_ahead = ground_.is_scripted ? 0U : 1U},
                           &records, step);
   });
 }

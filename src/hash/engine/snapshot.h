@@ -19,7 +19,7 @@ struct SnapshotPlace {
   std::string folder;
   std::uint64_t segment_bytes = 0;  // of its log
   std::uint64_t roll_bytes = 0;     // likewise
-  bool prepare_ahead = true;        // likewise
+  std::size_t prepare_ahead = 1;    // likewise
 };
 
 /// Writes records that count as a store of its own: a log that has nothing else, and then the step

@@ -98,7 +98,7 @@ void release_frames(Log* log, Shared* shared, bool release) {
 
 void run(LogOptions options, bool release) {
   options.roll_bytes = 2000;
-  options.prepare_ahead = true;
+  options.prepare_ahead = 1;
   Shared shared;
   Replayed replayed;
   auto log = Log::open(options, 0, replayed.sink(), &replayed.recovery).take();

@@ -25,7 +25,7 @@ class WalLogFaults : public ::testing::Test {
     options_.dir = "log";
     options_.files = std::make_shared<FaultyLogFiles>(disk_.files(), faults_);
     options_.roll_bytes = 400;
-    options_.prepare_ahead = false;
+    options_.prepare_ahead = 0;
   }
 
   void open() {

@@ -59,7 +59,7 @@ class WalLog : public ::testing::TestWithParam<Where> {
                            ? real_files()
                            : real_files_with(ring ? Engine::kRing : Engine::kPwrite, true);
     }
-    options_.prepare_ahead = false;
+    options_.prepare_ahead = 0;
   }
 
   Status reopen(std::uint64_t from) {

@@ -87,7 +87,7 @@ class ManySegments {
     options_.dir = folder_ / "log";
     options_.files = breccia::testing::make_sparse_files();
     options_.roll_bytes = 1;  // a segment for each frame
-    options_.prepare_ahead = false;
+    options_.prepare_ahead = 0;
   }
 
   Status open() {

@@ -4,6 +4,7 @@
 #include <libpmem2.h>
 #include <liburing.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -47,8 +48,8 @@ bool RecordedCalls::is_unfinished(const std::string& path) {
 std::vector<std::string> RecordedCalls::unsynced() const {
   const std::lock_guard lock(mutex_);
   std::vector<std::string> found;
-  for (const auto& [inode, path] : unsynced_bytes_) {
-    if (!is_unfinished(path)) found.push_back("bytes of " + path);
+  for (const auto& [inode, file] : unsynced_bytes_) {
+    if (!is_unfinished(file.path)) found.push_back("bytes of " + file.path);
   }
   for (const auto& [folder, names] : unsynced_names_) {
     for (const std::string& name : names) {
@@ -81,13 +82,27 @@ void RecordedCalls::forget_flushes() {
   fenced_.clear();
 }
 
-void RecordedCalls::wrote(int descriptor) {
+void RecordedCalls::wrote(int descriptor, std::uint64_t offset, std::uint64_t bytes) {
   struct stat about;
   const std::string path = path_of(descriptor);
   if (!is_mine(path) || ::fstat(descriptor, &about) != 0) return;
   if (about.st_nlink == 0) return;  // A file without a name is gone with its process.
   const std::lock_guard lock(mutex_);
-  unsynced_bytes_[{about.st_dev, about.st_ino}] = path;
+  Unsynced& file = unsynced_bytes_[{about.st_dev, about.st_ino}];
+  file.path = path;
+  file.head = file.head || offset < kHeadBytes;
+  file.rest = file.rest || offset >= kHeadBytes || bytes > kHeadBytes - offset;
+}
+
+void RecordedCalls::synced_head(int descriptor) {
+  struct stat about;
+  if (!is_mine(path_of(descriptor)) || ::fstat(descriptor, &about) != 0) return;
+  const std::lock_guard lock(mutex_);
+  const auto file = unsynced_bytes_.find({about.st_dev, about.st_ino});
+  if (file == unsynced_bytes_.end()) return;
+  file->second.head = false;
+  file->second.head_alone = true;
+  if (!file->second.rest) unsynced_bytes_.erase(file);
 }
 
 void RecordedCalls::synced(int descriptor) {
@@ -112,10 +127,16 @@ void RecordedCalls::renames(const std::string& from, const std::string& to) {
   struct stat about;
   if (!is_mine(from) || ::stat(from.c_str(), &about) != 0) return;
   const std::lock_guard lock(mutex_);
-  const auto bytes = unsynced_bytes_.find({about.st_dev, about.st_ino});
-  if (bytes != unsynced_bytes_.end()) {
-    if (!is_unfinished(to)) faults_.push_back(from + " becomes " + to + " with unsynced bytes");
-    bytes->second = to;
+  const auto found = unsynced_bytes_.find({about.st_dev, about.st_ino});
+  if (found != unsynced_bytes_.end()) {
+    Unsynced& file = found->second;
+    file.path = to;
+    const bool is_segment = file.head_alone && !file.head;
+    if (is_segment && !is_unfinished(to)) {
+      unsynced_bytes_.erase(found);
+    } else if (!is_unfinished(to)) {
+      faults_.push_back(from + " becomes " + to + " with unsynced bytes");
+    }
   }
   unsynced_names_[wal::folder_above(from)].erase(from);
 }
@@ -155,6 +176,7 @@ int __real_unlink(const char* path);
 int __real_ftruncate(int file, off_t bytes);
 int __real_posix_fallocate(int file, off_t offset, off_t bytes);
 ssize_t __real_pwrite(int file, const void* from, size_t bytes, off_t offset);
+ssize_t __real_pwritev2(int file, const iovec* ranges, int count, off_t offset, int flags);
 int __real_fsync(int file);
 int __real_fdatasync(int file);
 int __real_io_uring_submit_and_wait(io_uring* ring, unsigned wait);
@@ -202,8 +224,20 @@ int __wrap_posix_fallocate(int file, off_t offset, off_t bytes) {
 }
 
 ssize_t __wrap_pwrite(int file, const void* from, size_t bytes, off_t offset) {
-  if (watcher != nullptr) watcher.load()->wrote(file);
+  if (watcher != nullptr) watcher.load()->wrote(file, static_cast<std::uint64_t>(offset), bytes);
   return __real_pwrite(file, from, bytes, offset);
+}
+
+ssize_t __wrap_pwritev2(int file, const iovec* ranges, int count, off_t offset, int flags) {
+  if (watcher == nullptr) return __real_pwritev2(file, ranges, count, offset, flags);
+  std::uint64_t bytes = 0;
+  for (int i = 0; i < count; ++i) bytes += ranges[i].iov_len;
+  const auto at = static_cast<std::uint64_t>(offset);
+  watcher.load()->wrote(file, at, bytes);
+  const ssize_t result = __real_pwritev2(file, ranges, count, offset, flags);
+  const bool is_synced = result == static_cast<ssize_t>(bytes) && (flags & RWF_DSYNC) != 0;
+  if (is_synced && at + bytes <= 4096) watcher.load()->synced_head(file);
+  return result;
 }
 
 int __wrap_fsync(int file) {
@@ -221,7 +255,8 @@ int __wrap_fdatasync(int file) {
 int __wrap_io_uring_submit_and_wait(io_uring* ring, unsigned wait) {
   const io_uring_sq& queue = ring->sq;
   for (unsigned at = queue.sqe_head; watcher != nullptr && at != queue.sqe_tail; ++at) {
-    watcher.load()->wrote(queue.sqes[at & *queue.kring_mask].fd);
+    const io_uring_sqe& write = queue.sqes[at & *queue.kring_mask];
+    watcher.load()->wrote(write.fd, write.off, write.len);
   }
   return __real_io_uring_submit_and_wait(ring, wait);
 }

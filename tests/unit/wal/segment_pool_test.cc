@@ -36,6 +36,10 @@ class WalSegmentPool : public ::testing::Test {
     const std::uint64_t base = window * kWindow;
     return pool_->make(base, base + sizeof(SegmentHeader), windows * kWindow).take();
   }
+  /// Of what was in use before these trims nothing counts any more.
+  void forget_use() {
+    for (int round = 0; round < 3; ++round) pool_->trim();
+  }
   [[nodiscard]] std::size_t unfinished() const {
     const std::vector<std::string> names = disk_.names();
     return static_cast<std::size_t>(std::count_if(names.begin(), names.end(), is_unfinished_name));
@@ -94,24 +98,33 @@ TEST_F(WalSegmentPool, StockIsNotTrimmed) {
     EXPECT_EQ(disk_.names().size(), count + 2);
     EXPECT_EQ(unfinished(), 0U);
   }
-  pool_->trim();
+  forget_use();
   EXPECT_EQ(disk_.names().size(), count);
   EXPECT_EQ(images_.size(), count);
 }
 
-// Goal: a pool without a stock keeps kFreeSegmentsMax files.
-// Method: more segments than that are made and released.
-// Mutation: a limit of the stock's size alone keeps none.
+// Goal: a pool without a stock keeps kFreeSegmentsMax files, and as many more as were in use with
+//   those still in use lately.
+// Method: more segments than that are made, and some of them released; then all, and trims.
+// Mutation: a limit of the stock's size alone keeps none; without what was in use they are removed
+//   at once, and with all that ever was, never.
 TEST_F(WalSegmentPool, KeepsSomeFilesWithoutAStock) {
   ASSERT_TRUE(pool_->stock(kWindow - 1).ok());
   EXPECT_TRUE(disk_.names().empty());
   {
     std::vector<SegmentPtr> segments;
-    for (std::uint64_t window = 1; window <= kFreeSegmentsMax + 3; ++window) {
+    for (std::uint64_t window = 1; window <= 2 * kFreeSegmentsMax; ++window) {
       segments.push_back(make(window, 1));
     }
+    segments.resize(kFreeSegmentsMax - 1);
+    for (int round = 0; round < 2; ++round) {
+      pool_->trim();
+      EXPECT_EQ(disk_.names().size(), 2 * kFreeSegmentsMax);
+    }
+    pool_->trim();
+    EXPECT_EQ(disk_.names().size(), 2 * kFreeSegmentsMax - 1);
   }
-  pool_->trim();
+  forget_use();
   EXPECT_EQ(disk_.names().size(), kFreeSegmentsMax);
 }
 
@@ -130,7 +143,7 @@ TEST_F(WalSegmentPool, AFailedStockLeavesNothingBehind) {
   EXPECT_GT(unfinished(), 0U);
   disk_.kill();
   options_.preallocate_bytes = 0;
-  options_.prepare_ahead = false;
+  options_.prepare_ahead = 0;
   EXPECT_TRUE(Log::open(options_, 0, ignore, &recovery).ok());
   EXPECT_EQ(unfinished(), 0U);
   options_.preallocate_bytes = 4 * kWindow;

@@ -36,7 +36,7 @@ class ForcedDax {
 class WatchedLog {
  public:
   /// `prepare_ahead`: a thread of the log's own may be between a change and its sync at any time.
-  WatchedLog(const std::string& folder, std::shared_ptr<Files> files, bool prepare_ahead) {
+  WatchedLog(const std::string& folder, std::shared_ptr<Files> files, std::size_t prepare_ahead) {
     options_.dir = folder + "/deep/down/log";
     options_.files = std::move(files);
     options_.roll_bytes = 4 << 20;
@@ -77,7 +77,7 @@ TEST(WalSyncRules, AcknowledgedMeansSynced) {
     const Folder folder(Place::kMemory);
     const RecordedCalls calls(folder.path());
     WatchedLog watched(folder.path(), real_files_with(engine, /*force_buffered=*/true),
-                       /*prepare_ahead=*/false);
+                       /*prepare_ahead=*/0);
     for (int life = 0; life < 3; ++life) {
       watched.open();
       for (const std::uint64_t bytes : {100, 3 << 20, 200, 3 << 20, 40 << 20, 300}) {
@@ -102,7 +102,7 @@ TEST(WalSyncRules, PreparedSegmentsAreSynced) {
   const RecordedCalls calls(folder.path());
   {
     WatchedLog watched(folder.path(), real_files_with(Engine::kPwrite, /*force_buffered=*/true),
-                       /*prepare_ahead=*/true);
+                       /*prepare_ahead=*/1);
     watched.open();
     for (int frame = 0; frame < 6; ++frame) {
       (void)watched.put(3 << 20);
@@ -120,7 +120,7 @@ TEST(WalSyncRules, OpeningSyncsWhatWasLeft) {
   const Folder folder(Place::kMemory);
   const RecordedCalls calls(folder.path());
   WatchedLog watched(folder.path(), real_files_with(Engine::kPwrite, /*force_buffered=*/true),
-                     /*prepare_ahead=*/false);
+                     /*prepare_ahead=*/0);
   watched.open();
   for (int frame = 0; frame < 3; ++frame) (void)watched.put(3 << 20);
   ASSERT_TRUE(watched.log().commit(watched.log().end(), /*sync=*/false).ok());
@@ -139,7 +139,7 @@ TEST(WalSyncRules, FlushedIsLeftOut) {
     const Folder folder(Place::kMemory);
     const RecordedCalls calls(folder.path());
     WatchedLog watched(folder.path(), real_files_with(engine, /*force_buffered=*/true),
-                       /*prepare_ahead=*/false);
+                       /*prepare_ahead=*/0);
     watched.open();
     Log& log = watched.log();
     const std::uint64_t oldest = log.oldest();
@@ -173,7 +173,7 @@ TEST(WalSyncRules, DaxCommitsAreFlushed) {
   const Folder folder(Place::kDisk);
   if (medium_of(folder.path()) != Medium::kDax) GTEST_SKIP();
   RecordedCalls calls(folder.path());
-  WatchedLog watched(folder.path(), real_files(), /*prepare_ahead=*/false);
+  WatchedLog watched(folder.path(), real_files(), /*prepare_ahead=*/0);
   watched.open();
   for (const std::uint64_t bytes : {100, 5000, 3 << 20, 2 << 20}) {
     calls.forget_flushes();
