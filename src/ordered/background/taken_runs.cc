@@ -6,6 +6,23 @@
 
 namespace breccia::ordered {
 
+namespace {
+
+/// A merge may begin before a flush that waits for one of so many times its bytes.
+constexpr std::uint64_t kLittle = 8;
+
+}  // namespace
+
+// Else runs pile up until writers have to wait for the flush, behind a merge of all there is.
+bool TakenRuns::ends_soon(const FamilyView& family, RunRange range) const {
+  BRECCIA_ASSERT(range.count > 0 && range.first + range.count <= family.runs.size());
+  const std::uint64_t begin = family.runs[range.first + range.count - 1]->begin;
+  const std::uint64_t bytes = family.runs[range.first]->end - begin;
+  return std::any_of(ranges_.begin(), ranges_.end(), [&](const TakenRange& other) {
+    return (other.end - other.begin) / kLittle >= bytes;
+  });
+}
+
 Taken TakenRuns::take_range(const FamilyView& family, RunRange range) {
   BRECCIA_ASSERT(range.first + range.count <= family.runs.size());
   const auto first = family.runs.begin() + static_cast<std::ptrdiff_t>(range.first);

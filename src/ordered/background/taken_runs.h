@@ -23,19 +23,20 @@ struct Taken {
 class TakenRuns {
  public:
   /// Takes what `due`(family, taken ranges) says of the first family of which it says something,
-  /// beginning behind the one that was served last. Nothing while a flush waits for its turn.
+  /// beginning behind the one that was served last. While a flush waits for its turn, only what
+  /// takes little of the time that it waits for others anyhow.
   /// Errors  std::bad_alloc, with nothing taken.
   template <class Due>
   std::optional<Taken> take(const ViewState& state, const Due& due) {
     const std::lock_guard lock(mutex_);
-    if (flush_waits_) return {};
+    if (flush_waits_ && ranges_.empty()) return {};
     const ViewPtr view = state.view();
     const std::size_t count = view->families.size();
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t at = (next_ + i) % count;
       const FamilyView& family = *view->families[at];
       const RunRange range = due(family, ranges_);
-      if (range.count == 0) continue;
+      if (range.count == 0 || (flush_waits_ && !ends_soon(family, range))) continue;
       next_ = at + 1;
       return take_range(family, range);
     }
@@ -54,6 +55,7 @@ class TakenRuns {
   void give_back_below(std::uint64_t position);
 
  private:
+  [[nodiscard]] bool ends_soon(const FamilyView& family, RunRange range) const;
   Taken take_range(const FamilyView& family, RunRange range);
 
   std::mutex mutex_;

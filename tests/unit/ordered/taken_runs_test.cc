@@ -9,21 +9,22 @@ namespace breccia::ordered {
 
 namespace {
 
-/// A view of families 0 and 1 with four runs each, [0, 10), [10, 20), ...
-void publish_runs(ViewState* state) {
+/// A view of families 0 and 1 with four runs each, [0, 10), [10, 20), ...; the oldest may be longer
+/// at its other end.
+void publish_runs(ViewState* state, std::uint64_t before = 0) {
   auto view = std::make_shared<View>();
   for (const FamilyId id : {0, 1}) {
     auto family = std::make_shared<FamilyView>();
     family->id = id;
     for (std::uint64_t end = 40; end > 0; end -= 10) {
       auto run = std::make_shared<MemRun>();
-      run->begin = end - 10;
-      run->end = end;
+      run->begin = before + end - (end == 10 ? 10 + before : 10);
+      run->end = before + end;
       family->runs.push_back(std::move(run));
     }
     view->set_family(std::move(family));
   }
-  state->publish(std::move(view), 40);
+  state->publish(std::move(view), before + 40);
 }
 
 /// The first run of the family that nobody has, if any.
@@ -85,6 +86,39 @@ TEST(TakenRuns, ConcurrentFlushHasItsTurn) {
   EXPECT_FALSE(taken.take(state, first_free).has_value());
   taken.give_back_below(40);
   EXPECT_TRUE(taken.take(state, first_free).has_value());
+}
+
+// Goal: while a flush waits for a long merge, short ones go on; nothing else, and nothing when it
+//   is over.
+// Method: a run of eight times the others' length is taken, then one of half of that, when a flush
+//   begins.
+// Mutation: without it nothing is free; with any merge the flush waits for ever.
+TEST(TakenRuns, ConcurrentShortMergesGoOnBesideALongOne) {
+  ViewState state;
+  publish_runs(&state, /*before=*/70);
+  TakenRuns taken;
+  const auto oldest = [](const FamilyView& family, const auto& ranges) {
+    return is_free(family.id, *family.runs[3], ranges) ? RunRange{3, 1} : RunRange{};
+  };
+  const auto two = [](const FamilyView& family, const auto& ranges) {
+    return is_free(family.id, *family.runs[0], ranges) ? RunRange{0, 2} : RunRange{};
+  };
+  const auto long_one = taken.take(state, oldest);
+  ASSERT_TRUE(long_one.has_value());
+  std::thread flush([&] { taken.begin_flush(); });
+  while (const auto other = taken.take(state, two)) {  // until the flush waits
+    taken.give_back(*other);
+    std::this_thread::yield();
+  }
+  const auto short_one = taken.take(state, first_free);
+  ASSERT_TRUE(short_one.has_value());
+  EXPECT_FALSE(taken.take(state, oldest).has_value());
+  taken.give_back(*long_one);
+  EXPECT_FALSE(taken.take(state, first_free).has_value());
+  taken.give_back(*short_one);
+  flush.join();
+  EXPECT_FALSE(taken.take(state, first_free).has_value());
+  taken.take_all(*state.view());
 }
 
 }  // namespace breccia::ordered
