@@ -30,7 +30,7 @@ Crew::~Crew() {
 }
 
 Crew& Crew::shared() {
-  static Crew crew(std::max(1, static_cast<int>(std::thread::hardware_concurrency()) - 1));
+  static Crew crew(static_cast<int>(std::thread::hardware_concurrency() / 2));
   return crew;
 }
 

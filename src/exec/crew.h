@@ -21,8 +21,7 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  /// The process's crew: one thread for each core, but for that of who brings a job. They start
-  /// with the first call.
+  /// The process's crew: half of the machine's cores. Its threads start with the first call.
   static Crew& shared();
 
   /// Threads that work on a job, with the one that brings it.

@@ -2,7 +2,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <utility>
@@ -86,15 +85,6 @@ class Backend {
   /// Errors  as build_run; found is garbage then.
   [[nodiscard]] virtual Status search(std::span<const RunPtr> runs, const QueriesRef& queries,
                                       const FoundRef& found) = 0;
-
-  /// As search, and calls `meanwhile` once when payloads come to their places, where kPending
-  /// stands, or all have come: whatever else stands there is what the search says.
-  /// Shape   of payloads alone; found.payload[] kPending.
-  /// Errors  as search, also behind `meanwhile`: then what came counts for nothing. Not all need
-  ///         come before it returns, so `meanwhile` must not wait for ever.
-  [[nodiscard]] virtual Status search_watched(std::span<const RunPtr> runs,
-                                              const QueriesRef& queries, const FoundRef& found,
-                                              const std::function<void()>& meanwhile) = 0;
 
   /// Copies the tags of a table to the backend's memory.
   /// Shape   tags[set_count * kTagWays] in host memory.

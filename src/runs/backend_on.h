@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <span>
 #include <vector>
@@ -38,15 +37,6 @@ class BackendOn : public Backend {
     if (queries.keys.count == 0) return Status::OK();
     BRECCIA_TAKE(auto x, own_.executor());
     return algo::search(*x, refs_of(runs), queries, found);
-  }
-
-  [[nodiscard]] Status search_watched(std::span<const RunPtr> runs, const QueriesRef& queries,
-                                      const FoundRef& found,
-                                      const std::function<void()>& meanwhile) override {
-    BRECCIA_ASSERT(found.value == nullptr && found.op == nullptr);
-    BRECCIA_TRY(search(runs, queries, found));
-    meanwhile();
-    return Status::OK();
   }
 
   [[nodiscard]] Result<TagsPtr> copy_tags(const std::uint32_t* tags,

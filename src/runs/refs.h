@@ -105,7 +105,5 @@ struct UpdatesRef {
 
 /// What a search reports for a key that no run holds below its bound.
 inline constexpr std::uint64_t kNotFound = 0;
-/// What stands for a key in its place until a search says something (Backend::search_watched).
-inline constexpr std::uint64_t kPending = ~std::uint64_t{0};
 
 }  // namespace breccia::runs

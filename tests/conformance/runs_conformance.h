@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <atomic>
-#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
@@ -144,8 +142,7 @@ class Twin {
     std::fill_n(ops.extend(count + 1), count + 1, 3);
     FoundRef out{found.data(), with_values ? values.data() : nullptr};
     if (as_ops) out = {nullptr, values.data(), ops.data()};
-    const Status status = !with_values && random_.one_in(2) ? search_watched(queries, found.data())
-                                                            : backend_.search(runs_, queries, out);
+    const Status status = backend_.search(runs_, queries, out);
     ASSERT_TRUE(status.ok()) << status.ToString();
     for (std::uint64_t i = 0; i < count; ++i) {
       const std::uint64_t newest = model::newest(everything, keys[i], queries.bound_at(i));
@@ -162,27 +159,6 @@ class Twin {
     ASSERT_EQ(ops[count], 3U) << "written behind the end";
     ASSERT_EQ(found[count], 3U) << "written behind the end";
     ASSERT_EQ(values[count], 3U) << "written behind the end";
-  }
-
-  /// Searches, and looks at what comes meanwhile: it must be what is there in the end.
-  Status search_watched(const QueriesRef& queries, std::uint64_t* found) {
-    const std::uint64_t count = queries.keys.count;
-    std::fill_n(found, count, kPending);
-    std::vector<std::uint64_t> came(count, kPending);
-    int calls = 0;
-    const Status status = backend_.search_watched(runs_, queries, FoundRef{found}, [&] {
-      ++calls;
-      const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-      for (std::uint64_t i = count; i-- > 0;) {
-        const std::atomic_ref<std::uint64_t> place(found[i]);
-        while (came[i] == kPending && std::chrono::steady_clock::now() < until) {
-          came[i] = place.load(std::memory_order_acquire);
-        }
-      }
-    });
-    EXPECT_EQ(calls, 1);
-    EXPECT_EQ(came, std::vector<std::uint64_t>(found, found + count));
-    return status;
   }
 
   /// The same with a table of tags: of each key that no run holds, the place of its tag.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 #include <memory>
 #include <numeric>
 #include <utility>
@@ -15,7 +14,6 @@
 #include "base/prefetch.h"
 #include "base/sometimes.h"
 #include "exec/crew.h"
-#include "ordered/read/arrivals.h"
 #include "ordered/read/tree_reads.h"
 #include "ordered/read/versions.h"
 #include "record/key_slices.h"
@@ -25,8 +23,8 @@ namespace breccia::ordered {
 
 namespace {
 
-/// Batches up to this size are gathered by the crew: a device finds what they seek in microseconds.
-constexpr std::uint64_t kCrewReadsMax = 16 << 10;
+/// Batches up to this size are gathered by the crew.
+constexpr std::uint64_t kCrewReadsMax = 64 << 10;
 
 /// Reads from which on the device looks for places in the entry cache, too.
 constexpr std::uint64_t kDeviceCacheReadsMin = 16 << 10;
@@ -119,17 +117,13 @@ bool is_put(std::uint64_t payload) {
 /// Threads one owner, whose loop keeps it in registers.
 class LoggedPuts {
  public:
-  static constexpr std::uint64_t kLineBytes = 64;
-  /// Of a record whose length is not known yet.
-  static constexpr std::uint64_t kFetchedFirst = 2 * kLineBytes;
-
   /// `in_place`: of a record only its header is looked at.
   LoggedPuts(const wal::SegmentTable& table, const std::uint64_t* found, std::uint64_t end,
              bool in_place)
       : places_(table.places()),
         found_(found),
         end_(end),
-        fetched_bytes_(in_place ? sizeof(record::RecordHeader) : kFetchedFirst) {}
+        fetched_bytes_(in_place ? sizeof(record::RecordHeader) : 2 * kLineBytes) {}
 
   void fetch_ahead(std::uint64_t i) const { fetch(i + kAhead); }
   /// Before the first one, those that nobody else fetches.
@@ -152,6 +146,7 @@ class LoggedPuts {
   // Far enough ahead to hide a miss of main memory behind the copies of the values before it. Into
   // the second cache: it waits for more lines at a time than the first.
   static constexpr std::uint64_t kAhead = 24;
+  static constexpr std::uint64_t kLineBytes = 64;
   static constexpr std::uint64_t kFetchedBytesMax = 8 * kLineBytes;  // it goes on by itself
 
   void fetch(std::uint64_t i) const {
@@ -352,11 +347,15 @@ void Reader::search_and_gather(Job job, std::uint64_t first, std::uint64_t last,
   const std::uint64_t parts = missing->size();
   const std::uint64_t n = job.reads->count();
   const std::uint64_t count = job.queries.keys.count;
+  job.on_backend = job.on_backend && !job.is_nowhere && search(&job);
+  statistics_->add(job.on_backend ? Ticker::kGetsOnBackend : Ticker::kGetsOnHost, count);
+  if (!job.family.backend_runs.empty()) {
+    statistics_->add(Ticker::kRunsSearched, count * job.family.backend_runs.size());
+  }
   // Whoever runs a part, a thread of the crew's, too, does not get its std::bad_alloc.
   const auto run_part = [&](std::uint64_t part) {
     const std::uint64_t begin = part_begin(n, part, parts);
     const std::uint64_t end = part_begin(n, part + 1, parts);
-    (*missing)[part].clear();
     const Status status = base::or_memory_limit([&] {
       batch::ResultArena& arena = job.requests->arena(part);
       if (job.is_nowhere) return leave_to_tree(job, begin, end, &arena, &(*missing)[part]);
@@ -368,57 +367,14 @@ void Reader::search_and_gather(Job job, std::uint64_t first, std::uint64_t last,
     (*missing)[part].clear();
     fail(job.reads, begin, end, kNoMemory);
   };
-  std::vector<std::uint8_t> is_done(parts);
-  job.on_backend =
-      job.on_backend && !job.is_nowhere &&
-      (use_crew && comes_alone(job) ? search_and_take(job, run_part, &is_done) : search(&job));
-  if (!job.on_backend) is_done.assign(parts, 0);
-  statistics_->add(job.on_backend ? Ticker::kGetsOnBackend : Ticker::kGetsOnHost, count);
-  if (!job.family.backend_runs.empty()) {
-    statistics_->add(Ticker::kRunsSearched, count * job.family.backend_runs.size());
-  }
-  if (std::all_of(is_done.begin(), is_done.end(), [](std::uint8_t done) { return done != 0; })) {
-    return;
-  }
   if (last - first == 1) {
     run_part(first);
   } else if (use_crew) {
     BRECCIA_ASSERT(first == 0);
-    exec::Crew::shared().run(static_cast<std::uint32_t>(last), [&](std::uint64_t part) {
-      if (is_done[part] == 0) run_part(part);
-    });
+    exec::Crew::shared().run(static_cast<std::uint32_t>(last), run_part);
   } else {
     base::shared_for(first, last, run_part);
   }
-}
-
-/// Whether a search of the job gives payloads, and nothing else.
-bool Reader::comes_alone(const Job& job) {
-  return job.numbers == nullptr && job.refs == nullptr && job.ops == nullptr;
-}
-
-/// Searches as search() does, and runs parts on the crew as soon as what they need is there:
-/// (*is_done)[part] says of which. False: none of that counts.
-template <class RunPart>
-bool Reader::search_and_take(const Job& job, const RunPart& run_part,
-                             std::vector<std::uint8_t>* is_done) const {
-  const std::uint64_t n = job.queries.keys.count;
-  const std::uint64_t parts = is_done->size();
-  BRECCIA_ASSERT(job.first == 0 && n == job.reads->count());
-  std::fill_n(job.found, n, runs::kPending);
-  const std::uint64_t fetched =
-      job.requests->values_in_place() ? sizeof(record::RecordHeader) : LoggedPuts::kFetchedFirst;
-  const Arrivals arrivals(job.found, *job.view.table, fetched);
-  const auto take = [&] {
-    exec::Crew::shared().run(static_cast<std::uint32_t>(parts), [&](std::uint64_t part) {
-      const bool have_come =
-          arrivals.wait(part_begin(n, part, parts), part_begin(n, part + 1, parts));
-      if (!have_come) return;
-      run_part(part);
-      (*is_done)[part] = 1;
-    });
-  };
-  return search_->search_watched(job.family, job.queries, job.found, std::ref(take));
 }
 
 /// Searches the slice's reads on the backend; of what was not looked for there, the job says

@@ -70,10 +70,6 @@ class Reader {
   void search_and_gather(Job job, std::uint64_t first, std::uint64_t last, bool use_crew,
                          Missing* missing) const;
   [[nodiscard]] bool search(Job* job) const;
-  [[nodiscard]] static bool comes_alone(const Job& job);
-  template <class RunPart>
-  [[nodiscard]] bool search_and_take(const Job& job, const RunPart& run_part,
-                                     std::vector<std::uint8_t>* is_done) const;
   [[nodiscard]] bool wants_refs(const Job& job) const;
   [[nodiscard]] static bool wants_ops(const Job& job);
   [[nodiscard]] bool takes_rows(const Job& job) const;

@@ -36,23 +36,6 @@ bool RunSearch::takes_rows(const FamilyView& family, const std::uint64_t* rows, 
   return are_here && backend->device().reaches(rows, count * key_bytes);
 }
 
-bool RunSearch::search_watched(const FamilyView& family, const runs::QueriesRef& queries,
-                               std::uint64_t* payloads,
-                               const std::function<void()>& meanwhile) const {
-  const auto& runs = family.backend_runs;
-  const auto backend = backends_->current();
-  const bool are_here = !runs.empty() && runs.size() <= limits::kRunsPerSearchMax &&
-                        std::all_of(runs.begin(), runs.end(),
-                                    [&](const runs::RunPtr& run) { return backend->holds(*run); });
-  const runs::FoundRef found{payloads};
-  if (!are_here) return search(family, runs, queries, found, /*cached=*/nullptr);
-  return backends_
-      ->attempt(
-          *backend,
-          [&](runs::Backend& on) { return on.search_watched(runs, queries, found, meanwhile); })
-      .ok();
-}
-
 // A device that fails is retired; a view older than that may hold its runs a while longer, and gets
 // here too.
 bool RunSearch::search(const FamilyView& family, std::span<const runs::RunPtr> runs,

@@ -1,6 +1,5 @@
 #pragma once
 
-#include <functional>
 #include <span>
 
 #include "cache/device_tags.h"
@@ -41,11 +40,6 @@ class RunSearch {
   [[nodiscard]] bool search(const FamilyView& family, std::span<const runs::RunPtr> runs,
                             const runs::QueriesRef& queries, const runs::FoundRef& found,
                             CacheRefs* cached) const;
-  /// The same of payloads, of runs in one place; on a device `meanwhile` sees them come
-  /// (runs::Backend::search_watched).
-  [[nodiscard]] bool search_watched(const FamilyView& family, const runs::QueriesRef& queries,
-                                    std::uint64_t* payloads,
-                                    const std::function<void()>& meanwhile) const;
 
  private:
   Backends* backends_;

@@ -21,17 +21,7 @@ class CudaBackend final : public BackendOn<Tenant> {
       return BackendOn<Tenant>::search(runs, queries, found);
     }
     BRECCIA_TAKE(auto x, this->own_.executor());
-    return cuda::small_search(*x, this->refs_of(runs), queries, found, /*meanwhile=*/nullptr);
-  }
-
-  [[nodiscard]] Status search_watched(std::span<const RunPtr> runs, const QueriesRef& queries,
-                                      const FoundRef& found,
-                                      const std::function<void()>& meanwhile) override {
-    if (queries.keys.count == 0 || !cuda::is_small_search(queries)) {
-      return BackendOn<Tenant>::search_watched(runs, queries, found, meanwhile);
-    }
-    BRECCIA_TAKE(auto x, this->own_.executor());
-    return cuda::small_search(*x, this->refs_of(runs), queries, found, &meanwhile);
+    return cuda::small_search(*x, this->refs_of(runs), queries, found);
   }
 };
 

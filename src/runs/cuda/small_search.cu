@@ -44,8 +44,6 @@ class Returned {
     if (host_ == nullptr || reached_ != nullptr) return reached_;
     return reinterpret_cast<std::uint64_t*>(x_.staging_on_device() + at_);
   }
-  /// True if they come to the caller's memory by themselves.
-  [[nodiscard]] bool is_reached() const { return reached_ != nullptr; }
   /// When the kernel has finished.
   void take() const {
     if (host_ == nullptr || reached_ != nullptr) return;
@@ -101,7 +99,7 @@ bool is_small_search(const QueriesRef& queries) {
 }
 
 Status small_search(CudaExecutor& x, std::span<const RunRef> runs, const QueriesRef& host,
-                    const FoundRef& found, const std::function<void()>* meanwhile) {
+                    const FoundRef& found) {
   BRECCIA_ASSERT(found.payload != nullptr && found.op == nullptr);
   const std::uint64_t n = host.keys.count;
   const bool zero_copy = column_bytes(host) <= kZeroCopyBytesMax;
@@ -137,11 +135,9 @@ Status small_search(CudaExecutor& x, std::span<const RunRef> runs, const Queries
     const algo::InlineSearch<algo::Search> search(runs, queries, out);
     BRECCIA_TRY((x.launch_blocks<kWidth, kSmallSearchBlockThreads>(n, search)));
   }
-  if (meanwhile != nullptr && payloads.is_reached()) (*meanwhile)();
   BRECCIA_TRY(x.finish());
   payloads.take();
   values.take();
-  if (meanwhile != nullptr && !payloads.is_reached()) (*meanwhile)();
   return Status::OK();
 }
 

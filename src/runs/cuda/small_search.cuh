@@ -1,7 +1,6 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <span>
 
 #include "exec/cuda/cuda_executor.cuh"
@@ -15,13 +14,11 @@ using exec::cuda::CudaExecutor;
 bool is_small_search(const QueriesRef& queries);
 
 /// The executor's side of Backend::search for few queries: made for latency.
-/// Calls `meanwhile`, unless it is null, when the kernel is under way, or behind it where payloads
-/// do not come to the caller's memory by themselves.
 /// Shape   payloads are wanted.
 /// Cost    one kernel and one wait; one copy more if the queries' columns exceed
 ///         kZeroCopyBytesMax.
 /// Errors  IOError, MemoryLimit.
 Status small_search(CudaExecutor& x, std::span<const RunRef> runs, const QueriesRef& queries,
-                    const FoundRef& found, const std::function<void()>* meanwhile);
+                    const FoundRef& found);
 
 }  // namespace breccia::runs::cuda
