@@ -4,10 +4,9 @@
 #include <atomic>
 #include <ctime>
 #include <mutex>
-#include <system_error>
-#include <thread>
 
 #include "base/memory.h"
+#include "base/own_threads.h"
 #include "compaction/backend.h"
 #include "compaction/merge_job.h"
 #include "compaction/plan.h"
@@ -335,15 +334,8 @@ class JobRun {
 
   /// Does all steps, with as many threads as there are to be, or as can be had.
   void work_together() {
-    std::vector<std::jthread> others;
     const std::size_t most = std::min(slices_at_once_of(job_, backend_.tenant()), slices());
-    try {
-      others.reserve(most);
-      while (others.size() + 1 < most) others.emplace_back([this] { take_steps(); });
-    } catch (const std::system_error&) {
-    } catch (const std::bad_alloc&) {
-    }
-    take_steps();
+    base::in_own_threads(most, [this](std::size_t) { take_steps(); });
   }
 
   void take_steps() noexcept {

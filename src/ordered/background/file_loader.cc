@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
+#include "base/own_threads.h"
 #include "residency/listing.h"
 
 namespace breccia::ordered {
@@ -31,20 +32,6 @@ constexpr int kGapsMax = 16;
 constexpr std::chrono::milliseconds kUntilFreed{300};
 /// Files of a family: each is a mapping, of which Linux gives a process 65,530.
 constexpr std::size_t kFilesMax = 16 << 10;
-
-/// work(0) to work(count - 1), each in a thread of its own, as far as there are any.
-/// Shape   work throws nothing.
-template <class Work>
-void work_together(std::size_t count, const Work& work) {
-  std::vector<std::jthread> others;
-  (void)base::or_error([&] {
-    others.reserve(count);
-    for (std::size_t i = 1; i < count; ++i) others.emplace_back([&work, i] { work(i); });
-    return Status::OK();
-  });
-  work(0);
-  for (std::size_t i = others.size() + 1; i < count; ++i) work(i);
-}
 
 /// Counts files that were read, for figures, also where others are given up.
 /// Threads one owner.
@@ -327,9 +314,8 @@ bool FileLoader::device_is_full(std::uint64_t needed, std::uint64_t could_go) co
 void FileLoader::read_together(std::span<Attempt> attempts) {
   BRECCIA_ASSERT(attempts.size() <= readers_.size());
   std::atomic<std::uint64_t> taken{bytes_kept()};
-  work_together(attempts.size(), [&](std::size_t i) {
-    if (i < attempts.size()) read(readers_[i].get(), &taken, &attempts[i]);
-  });
+  base::in_own_threads(attempts.size(),
+                       [&](std::size_t i) { read(readers_[i].get(), &taken, &attempts[i]); });
 }
 
 /// *taken: of the budget, by all files that are kept and read.

@@ -8,6 +8,7 @@
 #include <deque>
 #include <memory>
 
+#include "base/own_threads.h"
 #include "base/parallel.h"
 #include "base/prefetch.h"
 #include "ordered/read/versions.h"
@@ -344,13 +345,15 @@ class FamilyFlush {
     const std::size_t lists = hashes->size();
     hashes->resize(lists + count, {family_.id, view_.below.caches(family_.in_tree()),
                                    filters_.wants(family_) ? &filters_.seed() : nullptr});
-    base::parallel_for(std::size_t{0}, count, [&](std::size_t part) {
-      EntryReader reader(view_, family_, payloads, cuts[part], cuts[part + 1],
-                         &(*hashes)[lists + part], &stacks[part]);
-      const auto next = [&](tree::FileEntry* entry) { return reader.next(entry); };
-      statuses[part] = below_.write_file(family_.tree.get(), *number + static_cast<int>(part), next,
-                                         &paths[part]);
-      if (!reader.status().ok()) statuses[part] = reader.status();
+    base::in_own_threads(count, [&](std::size_t part) {
+      statuses[part] = base::or_error([&] {
+        EntryReader reader(view_, family_, payloads, cuts[part], cuts[part + 1],
+                           &(*hashes)[lists + part], &stacks[part]);
+        const auto next = [&](tree::FileEntry* entry) { return reader.next(entry); };
+        const Status written = below_.write_file(
+            family_.tree.get(), *number + static_cast<int>(part), next, &paths[part]);
+        return reader.status().ok() ? written : base::copy_of(reader.status());
+      });
     });
     *number += static_cast<int>(count);
     for (const Status& status : statuses) BRECCIA_TRY(status);
