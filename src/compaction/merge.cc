@@ -335,7 +335,9 @@ class JobRun {
   /// Does all steps, with as many threads as there are to be, or as can be had.
   void work_together() {
     const std::size_t most = std::min(slices_at_once_of(job_, backend_.tenant()), slices());
-    base::in_own_threads(most, [this](std::size_t) { take_steps(); });
+    // Flushes and requests want the cores, too, and wait for them.
+    base::in_own_threads(
+        most, [this](std::size_t) { take_steps(); }, base::Urgency::kBackground);
   }
 
   void take_steps() noexcept {
