@@ -2,6 +2,7 @@
 
 #include <atomic>
 #include <cstddef>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -15,8 +16,9 @@ enum class Urgency {
   kBackground,  // a tenth of what another thread gets, and all that nobody else wants
 };
 
-/// Makes the calling thread one of the background. A thread does not come back from there.
-void enter_background() noexcept;
+/// Makes the calling thread one of the background, for good, and does the work there: alone, as
+/// threads that oneTBB made for it would stay in the background, too, and do others' work.
+void run_in_background(const std::function<void()>& work) noexcept;
 
 /// work(part) for each part, by this thread and others of their own, one for each part as far as
 /// they can be had. For what waits for files or devices, and for what must get on while all of
@@ -33,8 +35,7 @@ void in_own_threads(std::size_t parts, const Work& work, Urgency urgency = Urgen
     others.reserve(parts);
     while (others.size() + 1 < parts) {
       others.emplace_back([&take, urgency] {
-        if (urgency == Urgency::kBackground) enter_background();
-        take();
+        urgency == Urgency::kBackground ? run_in_background(std::cref(take)) : take();
       });
     }
     return Status::OK();

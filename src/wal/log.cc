@@ -88,19 +88,18 @@ class Preparer {
     return first;
   }
 
-  /// Gives up all that are made, from the last on, so that a crash leaves no gap; no more are until
-  /// somebody asks again. Errors  as put_aside's: the others stay.
-  Status give_up(SegmentPool* pool) {
+  /// Gives all that are made back to the pool, under their names, and says how many; no more are
+  /// until somebody asks again.
+  std::size_t give_up() {
     std::unique_lock lock(mutex_);
     until_ = next_;
     wake_.wait(lock, [this] { return !is_making_; });
-    until_ = next_;
     ahead_ = ahead_least_;
-    for (; !made_.empty(); made_.pop_back()) {
-      BRECCIA_TRY(pool->put_aside(made_.back().get()));
-      next_ = until_ = made_.back()->base;
-    }
-    return Status::OK();
+    if (!made_.empty()) next_ = made_.front()->base;
+    until_ = next_;
+    const std::size_t count = made_.size();
+    made_.clear();
+    return count;
   }
 
  private:
@@ -108,7 +107,8 @@ class Preparer {
 
   void run(const std::stop_token& stop) {
     std::unique_lock lock(mutex_);
-    while (wake_.wait(lock, stop, [this] { return makes() && made_.size() < ahead_most_; })) {
+    while (wake_.wait(lock, stop, [this] { return makes() && made_.size() < ahead_most_; }) &&
+           !stop.stop_requested()) {
       const std::uint64_t at = next_;
       is_making_ = true;
       lock.unlock();
@@ -177,6 +177,11 @@ class LogImpl final : public Log {
   }
 
   ~LogImpl() override {
+    // One that was made ahead stays; an opening would read all of them.
+    if (preparer_ && preparer_->give_up() > 1) {
+      const std::uint64_t behind = chain_.back().segment->end() + options_.segment_bytes;
+      base::or_memory_limit([&] { return pool_->clear_names(behind); }).PermitUncheckedError();
+    }
     preparer_.reset();
     pool_->close();
   }
@@ -284,6 +289,7 @@ class LogImpl final : public Log {
   std::map<std::uint64_t, Hold> holds_;
   std::uint64_t holds_given_ = 0;
 
+  SegmentPtr spare_;                   // made for a roll that found no memory then; reserve's alone
   std::atomic<std::uint64_t> synced_;  // All frames below survive a power cut, unless released.
   std::optional<Preparer> preparer_;
 };
@@ -348,29 +354,35 @@ Status LogImpl::roll(std::uint64_t frame_bytes_max) {
   const std::uint64_t need = sizeof(SegmentHeader) + frame_bytes_max + kClosingFrameBytes;
   const std::uint64_t size =
       std::max(options_.segment_bytes, base::round_up(need, limits::kLogWindowBytes));
-  BRECCIA_TAKE(SegmentPtr next, next_segment(last->end(), size));
-  BRECCIA_ASSERT(next->base == last->end() && next->size == size);
+  if (spare_ != nullptr && spare_->size < size) spare_.reset();
+  if (spare_ == nullptr) {
+    BRECCIA_TAKE(spare_, next_segment(last->end(), size));
+  }
+  BRECCIA_ASSERT(spare_->base == last->end() && spare_->size >= size);
 
   const std::lock_guard lock(mutex_);
   BRECCIA_ASSERT(chain_.back().segment == last && end_ + kClosingFrameBytes <= last->end());
   // What needs memory comes first: behind a closing frame there must be a segment.
-  SegmentTablePtr table = table_with(next);
-  chain_.push_back({next, next->end()});
+  SegmentTablePtr table = table_with(spare_);
+  chain_.push_back({spare_, spare_->end()});
   table_ = std::move(table);
   write_closing_frame(last->file->image() + (end_ - last->base), end_, synced_);
   chain_[chain_.size() - 2].end = end_ + kClosingFrameBytes;
-  end_ = next->base + sizeof(SegmentHeader);
+  end_ = spare_->base + sizeof(SegmentHeader);
+  spare_.reset();
   BRECCIA_INVARIANT(is_whole());
   return Status::OK();
 }
 
 Result<SegmentPtr> LogImpl::next_segment(std::uint64_t base, std::uint64_t size) {
-  if (preparer_ && size == options_.segment_bytes) {
+  if (size != options_.segment_bytes) {
+    // Whatever was made ahead lies where the larger one is to lie.
+    if (preparer_) preparer_->give_up();
+    BRECCIA_TRY(pool_->clear_names(base));
+  } else if (preparer_) {
     SegmentPtr prepared = preparer_->take();
     BRECCIA_ASSERT(prepared == nullptr || (prepared->base == base && prepared->size == size));
     if (prepared != nullptr) return prepared;
-  } else if (preparer_) {
-    BRECCIA_TRY(preparer_->give_up(pool_.get()));  // they lie where the larger one is to lie
   }
   return pool_->make(base, base + sizeof(SegmentHeader), size);
 }

@@ -27,20 +27,6 @@
 namespace breccia::wal {
 namespace {
 
-/// The base position in a segment's name, or none if it is no such name.
-std::optional<std::uint64_t> base_in(const std::string& name) {
-  constexpr std::size_t kDigits = 20;
-  if (name.size() != kDigits + 4 || !name.ends_with(".log")) return std::nullopt;
-  std::uint64_t base = 0;
-  for (std::size_t index = 0; index < kDigits; ++index) {
-    if (name[index] < '0' || name[index] > '9') return std::nullopt;
-    base = base * 10 + static_cast<std::uint64_t>(name[index] - '0');
-  }
-  // Also catches what does not fit 64 bits.
-  if (segment_name(base) != name) return std::nullopt;
-  return base;
-}
-
 class Opening {
  public:
   /// `intake`: of the records; null: frames are listed for a replay.
@@ -155,7 +141,7 @@ class Opening {
     BRECCIA_TAKE(const auto names, options_.files->list(options_.dir));
     for (const std::string& name : names) {
       if (is_unfinished_name(name)) unfinished_.push_back(path_of(name));
-      const std::optional<std::uint64_t> base = base_in(name);
+      const std::optional<std::uint64_t> base = segment_base(name);
       if (base) files_.push_back({*base, path_of(name), nullptr});
     }
     std::sort(files_.begin(), files_.end(),

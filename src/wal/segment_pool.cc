@@ -29,6 +29,19 @@ std::string digits(std::uint64_t base) {
 
 std::string segment_name(std::uint64_t base) { return digits(base) + ".log"; }
 
+std::optional<std::uint64_t> segment_base(const std::string& name) {
+  constexpr std::size_t kDigits = 20;
+  if (name.size() != kDigits + 4 || !name.ends_with(".log")) return std::nullopt;
+  std::uint64_t base = 0;
+  for (std::size_t index = 0; index < kDigits; ++index) {
+    if (name[index] < '0' || name[index] > '9') return std::nullopt;
+    base = base * 10 + static_cast<std::uint64_t>(name[index] - '0');
+  }
+  // Also catches what does not fit 64 bits.
+  if (segment_name(base) != name) return std::nullopt;
+  return base;
+}
+
 bool is_unfinished_name(const std::string& name) { return name.ends_with(kUnfinishedSuffix); }
 
 Result<SegmentPtr> SegmentPool::make(std::uint64_t base, std::uint64_t first, std::uint64_t size) {
@@ -38,6 +51,8 @@ Result<SegmentPtr> SegmentPool::make(std::uint64_t base, std::uint64_t first, st
   const std::string target = options_.dir + "/" + segment_name(base);
   BRECCIA_ASSERT(!obsolete_.contains(target));
   auto segment = std::make_unique<Segment>();
+  bool was_free = false;
+  BRECCIA_TRY(clear_name(target, &was_free));
   BRECCIA_TAKE(Free free, take(size, base));
   const Status status = base::or_memory_limit([&] { return name(&free, base, first, size); });
   if (!status.ok()) {
@@ -134,14 +149,52 @@ Status SegmentPool::name(Free* free, std::uint64_t base, std::uint64_t first, st
   return options_.files->sync_dir(options_.dir);
 }
 
-Status SegmentPool::put_aside(Segment* segment) {
+/// A free file that has that name gets another one, durably: else it would be removed or renamed
+/// later under a name that is another file's by then. After an error it belongs to nobody; an
+/// opening removes it, or a rename takes its place.
+Status SegmentPool::clear_name(const std::string& path, bool* was_free) {
+  std::string aside = unfinished_path("aside");
+  Free free;
+  {
+    const std::lock_guard lock(free_mutex_);
+    const auto found =
+        std::find_if(free_.begin(), free_.end(), [&](const Free& one) { return one.path == path; });
+    *was_free = found != free_.end();
+    if (!*was_free) return Status::OK();
+    std::swap(*found, free_.back());
+    free = std::move(free_.back());
+    free_.pop_back();
+    BRECCIA_ASSERT(!has_free(path));  // no two files have one name
+  }
+  const Status status = base::or_memory_limit([&] {
+    BRECCIA_TRY(options_.files->rename(path, aside));
+    return options_.files->sync_dir(options_.dir);
+  });
+  if (!status.ok()) {
+    unmap(std::move(free.file));
+    return status;
+  }
+  give(std::move(aside), std::move(free.file));
+  return status;
+}
+
+Status SegmentPool::clear_names(std::uint64_t base) {
   const std::lock_guard lock(files_mutex_);
-  std::string name = unfinished_path("aside");
-  // Renamed in memory first: after an error below, the old name belongs to nobody.
-  name.swap(segment->path);
-  BRECCIA_ASSERT(segment->path != name);
-  BRECCIA_TRY(options_.files->rename(name, segment->path));
-  return options_.files->sync_dir(options_.dir);
+  BRECCIA_TAKE(const auto names, options_.files->list(options_.dir));
+  std::vector<std::string> above;
+  for (const std::string& name : names) {
+    const std::optional<std::uint64_t> at = segment_base(name);
+    if (at.has_value() && *at >= base) above.push_back(options_.dir + "/" + name);
+  }
+  std::sort(above.rbegin(), above.rend());  // names of one length: by position, the last one first
+  for (const std::string& path : above) {
+    bool was_free = false;
+    BRECCIA_TRY(clear_name(path, &was_free));
+    if (was_free) continue;
+    BRECCIA_TRY(options_.files->remove(path));
+    BRECCIA_TRY(options_.files->sync_dir(options_.dir));
+  }
+  return Status::OK();
 }
 
 SegmentPtr SegmentPool::adopt(std::uint64_t base, std::string path,

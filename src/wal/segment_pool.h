@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,6 +30,8 @@ inline constexpr std::size_t kFreeSegmentsMax = 8;
 
 /// The name of the segment that begins at position `base`.
 std::string segment_name(std::uint64_t base);
+/// The base position in a segment's name, or none if it is no such name.
+std::optional<std::uint64_t> segment_base(const std::string& name);
 
 /// Threads any, except where it says otherwise.
 class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
@@ -65,10 +68,11 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   void discard(const std::string& path);
   /// Keeps a file that holds nothing of worth.
   void give(std::string path, std::unique_ptr<SegmentFile> file);
-  /// Makes a segment's file, which holds nothing of worth, one that is no segment yet, durably:
-  /// other segments may lie where it lay.
-  /// Errors  MemoryLimit, with nothing changed; IOError.
-  [[nodiscard]] Status put_aside(Segment* segment);
+  /// Takes their names from files that lie at or above `base`, where the log has no segment: those
+  /// that were made ahead and are free again, and what a call that failed has left there. From the
+  /// last on, each durably, so that a crash leaves no gap.
+  /// Errors  MemoryLimit, IOError: some still have theirs.
+  [[nodiscard]] Status clear_names(std::uint64_t base);
   /// Discards free files of an unusual size, and those beyond kFreeSegmentsMax or as many as made
   /// the most segments that were in use since the trim before the last one, whichever is more; and
   /// tries again to remove what could not be removed before.
@@ -92,6 +96,7 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   [[nodiscard]] bool has_free(const std::string& path) const;
   [[nodiscard]] Status name(Free* free, std::uint64_t base, std::uint64_t first,
                             std::uint64_t size);
+  [[nodiscard]] Status clear_name(const std::string& path, bool* was_free);
   void note_released();
   void unmap(std::unique_ptr<SegmentFile> file) const;
 

@@ -58,13 +58,16 @@ class Pace {
  private:
   using Seconds = std::chrono::duration<double>;
 
-  /// Until the flush under way ends, or one that begins now with all that is in use.
+  /// Until half of the log is free again: when the flush under way ends, or, where that gives too
+  /// little back, one behind it that begins with all the rest.
   [[nodiscard]] Seconds until_end(std::uint64_t in_use, Clock::time_point now) const {
-    const bool flushes = flushing_ > 0;
-    const Seconds since = flushes ? Seconds(now - begun_) : Seconds(0);
-    const double bytes = flushes ? flushing_ : static_cast<double>(in_use);
-    const Seconds expected = rate_ > 0 ? Seconds(bytes / rate_) : Seconds(0);
-    return std::max(expected - since, since * kOverdue);
+    const Seconds since = flushing_ > 0 ? Seconds(now - begun_) : Seconds(0);
+    const double rest = static_cast<double>(in_use) - flushing_;
+    const Seconds ends = std::max(taken_by(flushing_) - since, since * kOverdue);
+    return rest > half_ ? ends + taken_by(rest) : ends;
+  }
+  [[nodiscard]] Seconds taken_by(double bytes) const {
+    return rate_ > 0 ? Seconds(bytes / rate_) : Seconds(0);
   }
 
   /// Of a flush that goes on so long that its end is not known any more: how much longer it is

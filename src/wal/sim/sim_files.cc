@@ -105,7 +105,8 @@ struct Inode {
       Block block = old;
       std::memcpy(block.data() + at % kBlockBytes, from + (at - offset), to - at);
       // Bytes that are there already count as written, too, where a failed sync has left them.
-      if (block != old || lost.erase(index) > 0) pending[index].push_back(block);
+      const bool was_lost = lost.erase(index) > 0;
+      if (was_lost || block != old) pending[index].push_back(block);
       at = to;
     }
   }

@@ -7,6 +7,8 @@
 #include <mutex>
 #include <set>
 
+#include "base/parallel.h"
+
 namespace breccia::base {
 
 // Goal: each part is done once, by a thread of its own where all of them wait for each other.
@@ -51,6 +53,31 @@ TEST(OwnThreads, OnlyThoseOfTheBackgroundGiveWay) {
     EXPECT_EQ(seen, (std::multiset<int>{own, others, others}));
   }
   EXPECT_EQ(::getpriority(PRIO_PROCESS, 0), own);
+}
+
+// Goal: what a thread of the background does it does alone: threads that others get work from later
+//   would be of the background, too.
+// Method: loops that are shared otherwise, in each part.
+// Mutation: without an arena of its own oneTBB's threads take a part of them.
+TEST(OwnThreads, OfTheBackgroundWorkAlone) {
+  const auto caller = std::this_thread::get_id();
+  std::atomic<int> begun{0};
+  std::atomic<int> strangers{0};
+  in_own_threads(
+      3,
+      [&](std::size_t) {
+        ++begun;
+        while (begun < 3) std::this_thread::yield();
+        const auto own = std::this_thread::get_id();
+        if (own == caller) return;
+        const std::function<void(int)> look = [&](int i) {
+          if (i % 100 == 0) std::this_thread::yield();
+          if (std::this_thread::get_id() != own) ++strangers;
+        };
+        parallel_for(0, 10000, look);
+      },
+      Urgency::kBackground);
+  EXPECT_EQ(strangers, 0);
 }
 
 }  // namespace breccia::base

@@ -62,6 +62,22 @@ TEST(Pace, SharesWhatIsLeftUntilTheEnd) {
   }
 }
 
+// Goal: a flush of little is no reason to go fast: what makes room is the one behind it.
+// Method: a write at three quarters, half-way through a flush of a hundredth that takes as long as
+//   that should, and of one that brings the log back to half.
+// Mutation: whatever is flushed is taken for all that is in use.
+TEST(Pace, LooksBeyondAFlushOfLittle) {
+  const auto now = Pace::Clock::now();
+  for (const auto& [flushing, wait_ms] : {std::pair{kHalf / 50, 149.5}, {kHalf / 2, 31.25}}) {
+    Pace pace = of_a_half_a_second(now);
+    const auto all = std::chrono::duration<double>(static_cast<double>(flushing) / kHalf);
+    pace.note_begun(flushing, now - std::chrono::duration_cast<Pace::Clock::duration>(all / 2));
+    EXPECT_EQ(pace.turn(kHalf / 20, kHalf + kHalf / 2, now), now);
+    const auto turn = pace.turn(1, kHalf + kHalf / 2, now);
+    EXPECT_NEAR(std::chrono::duration<double>(turn - now).count(), wait_ms / 1000, 2e-3);
+  }
+}
+
 // Goal: turns do not outlive the flush that they were to stretch until, and one that failed, or was
 //       of little, says nothing of how fast flushes are.
 // Method: turns behind flushes that ended so.
