@@ -30,10 +30,6 @@ Result<Descriptor> open_and_lock(const std::string& path, int flags) {
 
 }  // namespace
 
-Descriptor::~Descriptor() {
-  if (number_ >= 0) ::close(number_);
-}
-
 Status status_of_errno(const std::string& what, int error) {
   BRECCIA_ASSERT(error > 0);
   const std::string why = std::strerror(error);

@@ -2,29 +2,15 @@
 
 #include <cstdint>
 #include <string>
-#include <utility>
 
+#include "base/descriptor.h"
 #include "base/result.h"
 
 /// What the real disk and the DAX region share: descriptors, errors, creation.
 
 namespace breccia::pmem {
 
-/// Owns a file descriptor.
-class Descriptor {
- public:
-  explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
-  Descriptor& operator=(Descriptor&& other) noexcept {
-    std::swap(number_, other.number_);
-    return *this;
-  }
-  ~Descriptor();
-  [[nodiscard]] int get() const { return number_; }
-
- private:
-  int number_;
-};
+using base::Descriptor;
 
 /// The Status of `error`, an errno value: NoSpace, NotFound or IOError.
 Status status_of_errno(const std::string& what, int error);

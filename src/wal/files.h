@@ -45,9 +45,7 @@ class SegmentFile {
   /// final: the caller must not call it again and believe the answer, in this process or a later
   /// one, unless it has written the bytes again.
   [[nodiscard]] virtual Status sync(std::uint64_t offset, std::uint64_t bytes) = 0;
-  /// write() and sync() of that range alone: where the medium can do that, no other byte that was
-  /// written to the file, in this life or an earlier one, is waited for.
-  /// Errors  as theirs.
+  /// write() and sync(), and where the medium can do that, of no other byte that the file has.
   [[nodiscard]] virtual Status write_through(std::uint64_t offset, std::uint64_t bytes) {
     BRECCIA_TRY(write(offset, bytes));
     return sync(offset, bytes);

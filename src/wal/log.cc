@@ -55,7 +55,7 @@ class Preparer {
         ahead_most_(std::max<std::size_t>(ahead, std::min(kAheadMax, kAheadBytesMax / size))),
         ahead_(ahead) {
     BRECCIA_ASSERT(ahead > 0 && size > 0);
-    made_.reserve(ahead_most_);  // from here on nothing wants memory
+    made_.reserve(ahead_most_ + 1);  // from here on nothing wants memory
     thread_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
   }
 
@@ -88,18 +88,27 @@ class Preparer {
     return first;
   }
 
-  /// Gives all that are made back to the pool, under their names, and says how many; no more are
-  /// until somebody asks again.
-  std::size_t give_up() {
+  /// Takes back what take() gave, or what lies in its place.
+  void put_back(SegmentPtr segment) {
+    const std::lock_guard lock(mutex_);
+    BRECCIA_ASSERT(segment->size == size_ && made_.size() <= ahead_most_);
+    BRECCIA_ASSERT(made_.empty() || made_.front()->base == segment->end());
+    if (made_.empty() && next_ != segment->end()) next_ = until_ = segment->end();
+    made_.insert(made_.begin(), std::move(segment));
+  }
+
+  /// All that are made, in order; no more are until somebody asks again.
+  std::vector<SegmentPtr> give_up() {
+    std::vector<SegmentPtr> all;
+    all.reserve(ahead_most_ + 1);
     std::unique_lock lock(mutex_);
     until_ = next_;
     wake_.wait(lock, [this] { return !is_making_; });
     ahead_ = ahead_least_;
     if (!made_.empty()) next_ = made_.front()->base;
     until_ = next_;
-    const std::size_t count = made_.size();
-    made_.clear();
-    return count;
+    all.swap(made_);
+    return all;
   }
 
  private:
@@ -115,7 +124,7 @@ class Preparer {
       // On failure the roll tries again itself and reports what it finds.
       Result<SegmentPtr> made =
           base::or_memory_limit([&] { return pool_->make(at, at + sizeof(SegmentHeader), size_); });
-      if (!made.ok()) base::as_memory_allows([&] { say_why(made.status()); });
+      if (!made.ok()) say_why(made.status());
       lock.lock();
       BRECCIA_ASSERT(next_ == at && (made_.empty() || made_.back()->end() == at));
       is_making_ = false;
@@ -132,9 +141,8 @@ class Preparer {
   }
 
   static void say_why(const Status& failed) {
-    log(LogLevel::kWarning,
-        "no segment of the log is made ahead, the next batch that needs one will wait for it: " +
-            failed.ToString());
+    constexpr const char* kWhat = "no segment of the log is made ahead, batches may wait for one: ";
+    base::as_memory_allows([&] { log(LogLevel::kWarning, kWhat + failed.ToString()); });
   }
 
   const std::shared_ptr<SegmentPool> pool_;
@@ -178,10 +186,12 @@ class LogImpl final : public Log {
 
   ~LogImpl() override {
     // One that was made ahead stays; an opening would read all of them.
-    if (preparer_ && preparer_->give_up() > 1) {
-      const std::uint64_t behind = chain_.back().segment->end() + options_.segment_bytes;
-      base::or_memory_limit([&] { return pool_->clear_names(behind); }).PermitUncheckedError();
-    }
+    base::or_memory_limit([&] {
+      auto ahead = preparer_ ? preparer_->give_up() : std::vector<SegmentPtr>();
+      if (ahead.size() < 2) return Status::OK();
+      const std::uint64_t behind_first = ahead[1]->base;
+      return pool_->clear_names(behind_first, std::move(ahead));
+    }).PermitUncheckedError();
     preparer_.reset();
     pool_->close();
   }
@@ -258,6 +268,7 @@ class LogImpl final : public Log {
   };
 
   [[nodiscard]] Status roll(std::uint64_t frame_bytes_max);
+  void enter(const SegmentPtr& next, const Segment& last);
   [[nodiscard]] Result<SegmentPtr> next_segment(std::uint64_t base, std::uint64_t size);
   [[nodiscard]] bool fits(const Frame& frame) const;
   [[nodiscard]] std::vector<Range> ranges(std::uint64_t from, std::uint64_t to) const;
@@ -289,7 +300,6 @@ class LogImpl final : public Log {
   std::map<std::uint64_t, Hold> holds_;
   std::uint64_t holds_given_ = 0;
 
-  SegmentPtr spare_;                   // made for a roll that found no memory then; reserve's alone
   std::atomic<std::uint64_t> synced_;  // All frames below survive a power cut, unless released.
   std::optional<Preparer> preparer_;
 };
@@ -354,31 +364,37 @@ Status LogImpl::roll(std::uint64_t frame_bytes_max) {
   const std::uint64_t need = sizeof(SegmentHeader) + frame_bytes_max + kClosingFrameBytes;
   const std::uint64_t size =
       std::max(options_.segment_bytes, base::round_up(need, limits::kLogWindowBytes));
-  if (spare_ != nullptr && spare_->size < size) spare_.reset();
-  if (spare_ == nullptr) {
-    BRECCIA_TAKE(spare_, next_segment(last->end(), size));
-  }
-  BRECCIA_ASSERT(spare_->base == last->end() && spare_->size >= size);
+  BRECCIA_TAKE(const SegmentPtr next, next_segment(last->end(), size));
+  BRECCIA_ASSERT(next->base == last->end() && next->size == size);
+  const Status entered = base::or_memory_limit([&] {
+    enter(next, *last);
+    return Status::OK();
+  });
+  // It lies where the next roll looks for one. A larger one is nobody's: the next clears its name.
+  if (!entered.ok() && preparer_ && size == options_.segment_bytes) preparer_->put_back(next);
+  return entered;
+}
 
+/// Puts a segment behind the last one and closes that. What needs memory comes first: behind a
+/// closing frame there must be a segment.
+/// Errors  std::bad_alloc, with nothing changed.
+void LogImpl::enter(const SegmentPtr& next, const Segment& last) {
   const std::lock_guard lock(mutex_);
-  BRECCIA_ASSERT(chain_.back().segment == last && end_ + kClosingFrameBytes <= last->end());
-  // What needs memory comes first: behind a closing frame there must be a segment.
-  SegmentTablePtr table = table_with(spare_);
-  chain_.push_back({spare_, spare_->end()});
+  BRECCIA_ASSERT(chain_.back().segment.get() == &last && end_ + kClosingFrameBytes <= last.end());
+  SegmentTablePtr table = table_with(next);
+  chain_.push_back({next, next->end()});
   table_ = std::move(table);
-  write_closing_frame(last->file->image() + (end_ - last->base), end_, synced_);
+  write_closing_frame(last.file->image() + (end_ - last.base), end_, synced_);
   chain_[chain_.size() - 2].end = end_ + kClosingFrameBytes;
-  end_ = spare_->base + sizeof(SegmentHeader);
-  spare_.reset();
+  end_ = next->base + sizeof(SegmentHeader);
   BRECCIA_INVARIANT(is_whole());
-  return Status::OK();
 }
 
 Result<SegmentPtr> LogImpl::next_segment(std::uint64_t base, std::uint64_t size) {
   if (size != options_.segment_bytes) {
     // Whatever was made ahead lies where the larger one is to lie.
-    if (preparer_) preparer_->give_up();
-    BRECCIA_TRY(pool_->clear_names(base));
+    BRECCIA_TRY(
+        pool_->clear_names(base, preparer_ ? preparer_->give_up() : std::vector<SegmentPtr>()));
   } else if (preparer_) {
     SegmentPtr prepared = preparer_->take();
     BRECCIA_ASSERT(prepared == nullptr || (prepared->base == base && prepared->size == size));

@@ -21,6 +21,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "base/descriptor.h"
 #include "base/huge_pages.h"
 #include "pmem/region.h"
 #include "wal/ring.h"
@@ -38,20 +39,7 @@ namespace {
 
 constexpr std::uint64_t kReadPieceBytes = 8ULL << 20;
 
-/// A file descriptor that closes itself.
-class Fd {
- public:
-  explicit Fd(int fd) : fd_(fd) { BRECCIA_ASSERT(fd_ >= 0); }
-  Fd(Fd&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Fd& operator=(Fd&&) = delete;
-  ~Fd() {
-    if (fd_ >= 0) ::close(fd_);
-  }
-  [[nodiscard]] int get() const { return fd_; }
-
- private:
-  int fd_;
-};
+using Fd = base::Descriptor;
 
 Result<Fd> open_file(const std::string& path, int flags) {
   int fd = -1;
@@ -188,12 +176,11 @@ class BufferedFile final : public SegmentFile {
     BRECCIA_ASSERT(fd_.has_value());
     const iovec range{image_ + offset, bytes};
     const ssize_t got = ::pwritev2(fd_->get(), &range, 1, static_cast<off_t>(offset), RWF_DSYNC);
-    if (got < 0 && (errno == EOPNOTSUPP || errno == ENOSYS)) {
-      return SegmentFile::write_through(offset, bytes);
-    }
-    if (got < 0) return io_status("write and sync", path_, errno);
-    if (static_cast<std::uint64_t>(got) == bytes) return Status::OK();
-    return Status::IOError("write and sync " + path_, "the medium took a part of it");
+    if (got == static_cast<ssize_t>(bytes)) return Status::OK();
+    const int error = got < 0 ? errno : EIO;  // of a part that was written nothing is known
+    const bool is_known = error != EOPNOTSUPP && error != ENOSYS;
+    return is_known ? io_status("write and sync", path_, error)
+                    : SegmentFile::write_through(offset, bytes);
   }
 
   /// Reads what was ever written and skips the rest, so that the image's unused part stays

@@ -49,8 +49,9 @@ Result<SegmentPtr> SegmentPool::make(std::uint64_t base, std::uint64_t first, st
   BRECCIA_ASSERT(first >= base + sizeof(SegmentHeader) && first < base + size);
   const std::lock_guard lock(files_mutex_);
   const std::string target = options_.dir + "/" + segment_name(base);
-  BRECCIA_ASSERT(!obsolete_.contains(target));
   auto segment = std::make_unique<Segment>();
+  BRECCIA_TRY(finish_clearing());
+  obsolete_.erase(target);  // the rename takes its place
   bool was_free = false;
   BRECCIA_TRY(clear_name(target, &was_free));
   BRECCIA_TAKE(Free free, take(size, base));
@@ -178,13 +179,21 @@ Status SegmentPool::clear_name(const std::string& path, bool* was_free) {
   return status;
 }
 
-Status SegmentPool::clear_names(std::uint64_t base) {
+// Until that is done nobody takes a free file, or removes one, so theirs are the only names there.
+Status SegmentPool::clear_names(std::uint64_t base, std::vector<SegmentPtr> ahead) {
   const std::lock_guard lock(files_mutex_);
+  clear_from_ = std::min(base, clear_from_.value_or(base));
+  ahead.clear();
+  return finish_clearing();
+}
+
+Status SegmentPool::finish_clearing() {
+  if (!clear_from_.has_value()) return Status::OK();
   BRECCIA_TAKE(const auto names, options_.files->list(options_.dir));
   std::vector<std::string> above;
   for (const std::string& name : names) {
     const std::optional<std::uint64_t> at = segment_base(name);
-    if (at.has_value() && *at >= base) above.push_back(options_.dir + "/" + name);
+    if (at.has_value() && *at >= *clear_from_) above.push_back(options_.dir + "/" + name);
   }
   std::sort(above.rbegin(), above.rend());  // names of one length: by position, the last one first
   for (const std::string& path : above) {
@@ -194,6 +203,7 @@ Status SegmentPool::clear_names(std::uint64_t base) {
     BRECCIA_TRY(options_.files->remove(path));
     BRECCIA_TRY(options_.files->sync_dir(options_.dir));
   }
+  clear_from_.reset();
   return Status::OK();
 }
 
@@ -315,6 +325,7 @@ bool SegmentPool::has_free(const std::string& path) const {
 
 void SegmentPool::trim() {
   const std::lock_guard files_lock(files_mutex_);
+  if (!base::or_memory_limit([&] { return finish_clearing(); }).ok()) return;
   std::vector<Free> excess;
   {
     const std::lock_guard lock(free_mutex_);

@@ -68,11 +68,11 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   void discard(const std::string& path);
   /// Keeps a file that holds nothing of worth.
   void give(std::string path, std::unique_ptr<SegmentFile> file);
-  /// Takes their names from files that lie at or above `base`, where the log has no segment: those
-  /// that were made ahead and are free again, and what a call that failed has left there. From the
-  /// last on, each durably, so that a crash leaves no gap.
-  /// Errors  MemoryLimit, IOError: some still have theirs.
-  [[nodiscard]] Status clear_names(std::uint64_t base);
+  /// Takes their names from files that lie at or above `base`, where the log has no segment: from
+  /// those that were made ahead, `ahead`, which become free, and from what a call that failed has
+  /// left there. From the last on, each durably, so that a crash leaves no gap.
+  /// Errors  MemoryLimit, IOError: some still have theirs; whatever comes next clears them first.
+  [[nodiscard]] Status clear_names(std::uint64_t base, std::vector<SegmentPtr> ahead);
   /// Discards free files of an unusual size, and those beyond kFreeSegmentsMax or as many as made
   /// the most segments that were in use since the trim before the last one, whichever is more; and
   /// tries again to remove what could not be removed before.
@@ -97,6 +97,7 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   [[nodiscard]] Status name(Free* free, std::uint64_t base, std::uint64_t first,
                             std::uint64_t size);
   [[nodiscard]] Status clear_name(const std::string& path, bool* was_free);
+  [[nodiscard]] Status finish_clearing();
   void note_released();
   void unmap(std::unique_ptr<SegmentFile> file) const;
 
@@ -105,6 +106,8 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   std::mutex files_mutex_;  // calls of options_.files and what follows; before free_mutex_
   std::uint64_t names_given_ = 0;
   std::set<std::string> obsolete_;  // paths that could not be removed
+  /// Where names are to be cleared from, and not all are: some of the free files have such names.
+  std::optional<std::uint64_t> clear_from_;
   std::mutex free_mutex_;
   std::vector<Free> free_;
   std::size_t in_use_ = 0;       // segments

@@ -18,7 +18,7 @@ namespace breccia::testing {
 
 namespace {
 
-using fabric::local::Descriptor;
+using base::Descriptor;
 
 /// Of computers: the last byte of an address.
 constexpr std::size_t kNumberMax = 254;

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "fabric/local/descriptor.h"
+#include "base/descriptor.h"
 
 namespace breccia::testing {
 
@@ -59,8 +59,8 @@ class NetSpaces {
   [[nodiscard]] static std::string port_of(Space space) { return "p" + std::to_string(space); }
   [[nodiscard]] bool lay_cable(Space space) const;
 
-  fabric::local::Descriptor home_, hub_;
-  std::vector<fabric::local::Descriptor> spaces_;
+  base::Descriptor home_, hub_;
+  std::vector<base::Descriptor> spaces_;
 };
 
 }  // namespace breccia::testing

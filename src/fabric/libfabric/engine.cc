@@ -55,7 +55,7 @@ Engine::Engine(std::unique_ptr<Provider> provider)
 Result<std::unique_ptr<Engine>> Engine::open(const Options& options) {
   BRECCIA_TAKE(auto provider, Provider::open(options));
   std::unique_ptr<Engine> engine(new Engine(std::move(provider)));
-  engine->bells_ = local::Descriptor(::epoll_create1(EPOLL_CLOEXEC));
+  engine->bells_ = base::Descriptor(::epoll_create1(EPOLL_CLOEXEC));
   if (!engine->bells_.is_open()) return Status::IOError("no epoll", std::strerror(errno));
   BRECCIA_TAKE(auto door, Endpoint::open(*engine->provider_, engine->provider_->door_info(),
                                          kDoorReceives, kSlotsOfLink));

@@ -13,12 +13,12 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "base/result.h"
 #include "fabric/libfabric/endpoint.h"
 #include "fabric/libfabric/link.h"
 #include "fabric/libfabric/regions.h"
 #include "fabric/libfabric/spare.h"
-#include "fabric/local/descriptor.h"
 #include "fabric/port.h"
 
 namespace breccia::fabric::libfabric {
@@ -153,7 +153,7 @@ class Engine {
   Spare spare_{provider_.get()};
   bool awaits_spare_ = false;
   Status no_spare_;               // why there is none
-  local::Descriptor bells_;       // epoll of theirs
+  base::Descriptor bells_;        // epoll of theirs
   std::map<PeerId, Link> links_;  // those that are not gone
   std::unordered_map<std::uint64_t, PeerId> names_;
   std::set<PeerId> wanting_;  // whose packets found no room

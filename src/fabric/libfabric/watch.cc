@@ -36,7 +36,7 @@ Watch::Presence::~Presence() {
 }
 
 Result<std::unique_ptr<Watch>> Watch::start(Engine* engine) {
-  local::Descriptor bell(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
+  base::Descriptor bell(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
   if (!bell.is_open()) return Status::IOError("no event descriptor", std::strerror(errno));
   std::unique_ptr<Watch> watch(new Watch(engine, std::move(bell)));
   watch->thread_ = std::thread([watch = watch.get()] { watch->run(); });

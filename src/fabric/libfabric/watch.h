@@ -35,7 +35,7 @@ class Watch {
   Watch& operator=(const Watch&) = delete;
 
  private:
-  Watch(Engine* engine, local::Descriptor bell) : engine_(engine), bell_(std::move(bell)) {}
+  Watch(Engine* engine, base::Descriptor bell) : engine_(engine), bell_(std::move(bell)) {}
 
   void run();
   void serve();
@@ -45,7 +45,7 @@ class Watch {
   void ring();
 
   Engine* const engine_;
-  const local::Descriptor bell_;  // it is to look now
+  const base::Descriptor bell_;  // it is to look now
   std::atomic<bool> stops_ = false;
   std::atomic<bool> owner_is_there_ = false;
   std::atomic<std::uint64_t> calls_ = 0;

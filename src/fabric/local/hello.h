@@ -3,13 +3,15 @@
 #include <cstdint>
 #include <string>
 
+#include "base/descriptor.h"
 #include "base/result.h"
-#include "fabric/local/descriptor.h"
 #include "fabric/port.h"
 
 /// Sockets of one computer: who connects says hello, and is told whether it may.
 
 namespace breccia::fabric::local {
+
+using base::Descriptor;
 
 /// What comes first on each connection.
 struct Hello {

@@ -6,11 +6,13 @@
 #include <memory>
 #include <span>
 
+#include "base/descriptor.h"
 #include "base/result.h"
-#include "fabric/local/descriptor.h"
 #include "fabric/port.h"
 
 namespace breccia::fabric::local {
+
+using base::Descriptor;
 
 /// Memory of one process that others of the computer map, by a descriptor that they are handed.
 ///

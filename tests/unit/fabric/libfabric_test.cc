@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "base/clock.h"
+#include "base/descriptor.h"
 #include "fabric/libfabric/engine.h"
-#include "fabric/local/descriptor.h"
 
 /// What this backend does besides what all do (tests/conformance/fabric_test.cc), by TCP.
 
@@ -527,7 +527,7 @@ TEST(FabricLibfabric, GarbageOnTheSocket) {
   to.sin_port =
       htons(static_cast<std::uint16_t>(std::stoi(address.substr(address.rfind(':') + 1))));
   to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  std::vector<local::Descriptor> sockets;
+  std::vector<base::Descriptor> sockets;
   for (int i = 0; i < 6; ++i) {
     sockets.emplace_back(::socket(AF_INET, SOCK_STREAM, 0));
     ASSERT_EQ(::connect(sockets.back().get(), reinterpret_cast<sockaddr*>(&to), sizeof to), 0);

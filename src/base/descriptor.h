@@ -4,9 +4,10 @@
 
 #include <utility>
 
-namespace breccia::fabric::local {
+namespace breccia::base {
 
 /// A file descriptor, closed with this. -1: none.
+/// Threads one owner.
 class Descriptor {
  public:
   Descriptor() = default;
@@ -26,4 +27,4 @@ class Descriptor {
   int fd_ = -1;
 };
 
-}  // namespace breccia::fabric::local
+}  // namespace breccia::base
