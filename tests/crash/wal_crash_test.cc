@@ -322,6 +322,16 @@ TEST(WalCrash, LateFailureAtEveryStepBuffered) {
   crash_everywhere(SimKind::kBuffered, Crash::kLateFailure, 3);
 }
 
+/// A log that rolls after few frames, and has three segments at hand then.
+LogOptions three_made_ahead(SimDisk* disk) {
+  LogOptions options;
+  options.dir = "log";
+  options.files = disk->files();
+  options.roll_bytes = 500;
+  options.prepare_ahead = 3;
+  return options;
+}
+
 // Goal: a frame larger than a segment takes the place of those that were prepared for others, and a
 //   power cut on the way there leaves no gap.
 // Method: three segments prepared, then such a frame, cut at each step; what was synced before it
@@ -336,11 +346,7 @@ TEST(WalCrash, ALargeFrameTakesThePlaceOfPreparedSegments) {
   for (std::uint64_t step = 1; !is_whole; ++step) {
     SCOPED_TRACE("step=" + std::to_string(step));
     SimDisk disk(SimKind::kBuffered);
-    LogOptions options;
-    options.dir = "log";
-    options.files = disk.files();
-    options.roll_bytes = 500;
-    options.prepare_ahead = 3;
+    const LogOptions options = three_made_ahead(&disk);
     std::unique_ptr<Log> log;
     std::vector<Replayed::One> frames;
     const auto open = [&] {
@@ -386,11 +392,7 @@ TEST(WalCrash, AFailedCallLeavesNothingInALargeFramesWay) {
     for (std::uint64_t step = 1; has_failed; ++step) {
       SCOPED_TRACE("late=" + std::to_string(late) + " step=" + std::to_string(step));
       SimDisk disk(SimKind::kBuffered);
-      LogOptions options;
-      options.dir = "log";
-      options.files = disk.files();
-      options.roll_bytes = 500;
-      options.prepare_ahead = 3;
+      const LogOptions options = three_made_ahead(&disk);
       std::unique_ptr<Log> log;
       std::vector<Replayed::One> frames;
       const auto open = [&] {
