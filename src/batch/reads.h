@@ -2,6 +2,7 @@
 
 #include <breccia/family.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -48,24 +49,29 @@ class Reads {
     add_after(after);
     return true;
   }
-  /// True if the lookup can be pushed: there is room, and it is like those that are there.
-  [[nodiscard]] bool takes(const Slice& key, std::uint64_t after) const {
-    return keys_.takes(key.size()) && (after == 0 || after_.has_room(1));
+  /// Room for more lookups at most like those that are there, all of them behind records of the
+  /// family, or none.
+  struct Row {
+    record::KeyRow keys;
+    std::uint64_t* after = nullptr;  // null: they come behind no record
+  };
+  /// As of KeyColumns::row().
+  /// Shape   count() > 0; `behind_records`, if any is.
+  [[nodiscard]] Row row(std::uint64_t more, bool behind_records) {
+    BRECCIA_ASSERT(behind_records || after_.size() == 0);
+    if (!behind_records) return {keys_.row(more)};
+    more = std::min(more, after_.capacity() - after_.size());
+    return {keys_.row(more), after_.data() + after_.size()};
   }
-  /// Shape   takes(key, after).
-  void push(const Slice& key, std::uint64_t after) {
-    add_after(after);
-    keys_.push(key.data(), key.size());
-  }
-  /// Room for `more` lookups at most like those that are there, if none comes behind a record; as
-  /// of KeyColumns::row().
-  [[nodiscard]] record::KeyRow row(std::uint64_t more) {
-    return after_.size() == 0 ? keys_.row(more) : record::KeyRow();
-  }
-  void count_written(std::uint64_t lookups) {
-    keys_.count_written(lookups);
-    after_none_ += lookups;
-    BRECCIA_ASSERT(after_.size() == 0 && after_none_ == count());
+  void count_written(const Row& row) {
+    const std::uint64_t before = count();
+    keys_.count_written(row.keys);
+    if (row.after == nullptr) {
+      after_none_ += count() - before;
+    } else {
+      (void)after_.extend(count() - before);
+    }
+    BRECCIA_ASSERT(after_none_ + after_.size() == count());
   }
   /// Adds lookups in one go. Their values go into `into`, unless that has no `found`. `in_place`:
   /// the keys may stay in the caller's array until somebody wants them in columns.

@@ -99,6 +99,7 @@ Status Requests::add_write(record::Op op, FamilyId family, const Slice& key, con
       record_bytes_ <= kEasyBytes) {
     const auto header = record::RecordHeader::make(op, key.size(), value.size());
     if (last_writes_->takes(header)) {
+      BRECCIA_ASSERT(last_writes_->record_bytes() > 0);  // or a row would not know of it
       last_writes_->push(header, key, value);
       record_bytes_ += header.record_bytes();
       ++write_count_;
@@ -166,8 +167,10 @@ Status Requests::add_host_writes(record::Op op, FamilyId family, const BytesColu
 
 Status Requests::add_read(FamilyId family, const Slice& key) {
   // As most are: one more like the last, with nothing to look at but its words.
-  if (row_.keys.left > 0 && family == row_.family && key.size() == row_.keys.bytes) {
-    row_.keys.write(key.data());
+  if (family == row_.family && row_.reads.keys.takes(key.size()) &&
+      key.size() <= limits::kKeyBytesMax) {
+    if (row_.reads.after != nullptr) *row_.reads.after++ = row_.writes->record_bytes();
+    row_.reads.keys.write(key.data(), key.size());
     return Status::OK();
   }
   return add_another_read(family, key);
@@ -175,21 +178,6 @@ Status Requests::add_read(FamilyId family, const Slice& key) {
 
 Status Requests::add_another_read(FamilyId family, const Slice& key) {
   settle();
-  // Most batches are of one family, and there is room for one more.
-  if (easy_ > 0 && reads_.size() == 1 && key.size() <= limits::kKeyBytesMax) {
-    Reads& reads = *reads_.front();
-    const std::uint64_t after = record_bytes_ == 0 ? 0 : record_bytes_of(family);
-    if (reads.family() == family && reads.takes(key, after)) {
-      reads.push(key, after);
-      ++reads_at_.count;
-      --easy_;
-      return Status::OK();
-    }
-  }
-  return add_first_read(family, key);
-}
-
-Status Requests::add_first_read(FamilyId family, const Slice& key) {
   if (key.size() > limits::kKeyBytesMax) return too_long(key, limits::kKeyBytesMax, Slice(), 0);
   if (too_many(1)) return batch_full();
   const std::size_t part = part_of(&reads_, family, *memory_);
@@ -198,25 +186,29 @@ Status Requests::add_first_read(FamilyId family, const Slice& key) {
   if (!reads_[part]->add(key, record_bytes_of(family))) return out_of_memory();
   reads_at_.add(reads_.size(), part, reads_[part]->count() - 1, 1);
   count_easy();
-  if (record_bytes_ == 0 && reads_.size() == 1) open_row();
+  if (reads_.size() == 1) open_row();
   return Status::OK();
 }
 
-/// The next lookups may come one behind the other. Who adds anything else must settle() first: no
-/// request is easy meanwhile.
+/// The next lookups may come one behind the other, and easy writes between them: each has its share
+/// of what is easy. Who adds anything else must settle() first. The first write to a family is not
+/// easy, so a row knows whether its lookups come behind records.
 void Requests::open_row() {
-  BRECCIA_ASSERT(row_.begun == 0 && record_bytes_ == 0 && reads_.size() == 1);
-  row_ = {reads_.front()->family(), reads_.front()->row(easy_)};
-  row_.begun = row_.keys.left;
-  if (row_.begun > 0) easy_ = 0;
+  BRECCIA_ASSERT(row_.begun == 0 && reads_.size() == 1);
+  Reads& reads = *reads_.front();
+  const std::size_t part = writes_of(reads.family());
+  const Writes* const writes = part == writes_.size() ? nullptr : writes_[part].get();
+  const bool behind_records = writes != nullptr && writes->record_bytes() > 0;
+  row_ = {reads.family(), reads.row(easy_ / 2, behind_records), writes};
+  row_.begun = row_.reads.keys.left;
+  easy_ -= row_.begun;
 }
 
 void Requests::settle() const {
   if (row_.begun == 0) return;
-  BRECCIA_ASSERT(row_.keys.left <= row_.begun && reads_at_.at.empty());
-  const std::uint64_t written = row_.begun - row_.keys.left;
-  reads_.front()->count_written(written);
-  reads_at_.count += written;
+  BRECCIA_ASSERT(row_.reads.keys.left <= row_.begun && reads_at_.at.empty());
+  reads_.front()->count_written(row_.reads);
+  reads_at_.count += row_.begun - row_.reads.keys.left;
   row_ = {};
   BRECCIA_ASSERT(reads_.size() == 1 && reads_at_.count == reads_.front()->count());
 }

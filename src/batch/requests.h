@@ -97,7 +97,7 @@ class Requests {
 
   [[nodiscard]] std::uint64_t write_count() const { return write_count_; }
   [[nodiscard]] std::uint64_t read_count() const {
-    return reads_at_.count + (row_.begun - row_.keys.left);
+    return reads_at_.count + (row_.begun - row_.reads.keys.left);
   }
   [[nodiscard]] std::uint64_t range_count() const { return ranges_at_.count; }
   [[nodiscard]] std::uint64_t record_bytes() const { return record_bytes_; }
@@ -180,17 +180,17 @@ class Requests {
   };
 
   /// Lookups that are written where they come to stand, and counted when somebody asks for them.
+  /// Writes may come between them.
   struct Row {
     FamilyId family = kDefaultFamily;
-    record::KeyRow keys;
-    std::uint64_t begun = 0;  // what keys.left was at first; 0: there is no row
+    Reads::Row reads;
+    const Writes* writes = nullptr;  // of the family, if the lookups come behind records
+    std::uint64_t begun = 0;         // what there was room for at first; 0: there is no row
   };
 
   /// add_write(), add_read() of any other than most are.
   Status add_another_write(record::Op op, FamilyId family, const Slice& key, const Slice& value);
   Status add_another_read(FamilyId family, const Slice& key);
-  /// add_another_read() where room must be made, or the family is another.
-  Status add_first_read(FamilyId family, const Slice& key);
   void open_row();
   /// Counts the lookups of the row and closes it.
   void settle() const;

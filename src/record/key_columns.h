@@ -18,14 +18,13 @@ inline void cut_key(const char* key, std::uint64_t bytes, std::uint64_t* head,
     return;
   }
   *head = base::load_big_endian_8(key);
-  if (bytes == 16) {  // without a loop, as these are frequent
-    *tail = base::load_big_endian_8(key + 8);
-    return;
+  const std::uint64_t words = tail_words(bytes);
+  if (words == 0) return;
+  for (std::uint64_t word = 1; word < words; ++word) {
+    *tail++ = base::load_big_endian_8(key + 8 * word);
   }
-  std::uint64_t at = 8;
-  for (; at + 8 <= bytes; at += 8) *tail++ = base::load_big_endian_8(key + at);
   // The key's last 8 bytes, without those that other words have.
-  if (at < bytes) *tail = base::load_big_endian_8(key + bytes - 8) << 8 * (at + 8 - bytes);
+  *tail = base::load_big_endian_8(key + bytes - 8) << 8 * (8 * (words + 1) - bytes);
 }
 
 /// Keys that come at once, from which on it is a device that reads them next: together with those
@@ -42,19 +41,30 @@ struct KeySlots {
   bool is_streamed;          // what is written leaves the caches before it is read
 };
 
-/// Room behind keys of one length, 8 or 16 bytes, for more of them.
+/// Room behind keys for more of them, which change nothing of what all are like.
 /// Threads one owner.
 struct KeyRow {
   std::uint64_t* head = nullptr;
+  std::uint64_t* meta = nullptr;  // null: keys of `bytes` bytes
   std::uint64_t* tail = nullptr;
-  std::uint64_t bytes = 0;  // of each key
-  std::uint64_t left = 0;   // keys that there is room for
+  const std::uint64_t* first_tail = nullptr;  // of the columns
+  const std::uint64_t* tail_end = nullptr;
+  std::uint64_t bytes = 0;
+  std::uint64_t left = 0;  // keys that there is room for
 
-  /// Shape   left > 0; key[bytes].
-  void write(const char* key) {
-    BRECCIA_INVARIANT(left > 0 && (bytes == 8 || bytes == 16));
-    *head++ = base::load_big_endian_8(key);
-    if (bytes == 16) *tail++ = base::load_big_endian_8(key + 8);
+  [[nodiscard]] bool takes(std::uint64_t key_bytes) const {
+    if (left == 0) return false;
+    if (meta == nullptr) return key_bytes == bytes;
+    return tail_words(key_bytes) <= static_cast<std::uint64_t>(tail_end - tail);
+  }
+  /// Shape   takes(key_bytes); key[key_bytes].
+  void write(const char* key, std::uint64_t key_bytes) {
+    BRECCIA_INVARIANT(takes(key_bytes));
+    if (meta != nullptr) {
+      *meta++ = static_cast<std::uint64_t>(tail - first_tail) << kMetaLengthBits | key_bytes;
+    }
+    cut_key(key, key_bytes, head++, tail);
+    tail += tail_words(key_bytes);
     --left;
   }
 };
@@ -117,19 +127,31 @@ class KeyColumns {
     return {head_.data() + i, nullptr, tail_.data() + words, words, false};
   }
 
-  /// Room for `more` keys at most like those that are there; none if they have another length than
-  /// 8 or 16 bytes. Nothing else may be done with the columns until count_written() has said how
-  /// many were written there.
+  /// Room for `more` keys at most like those that are there. Nothing else may be done with the
+  /// columns until count_written() has it back with what was written there.
+  /// Shape   count() > 0.
   [[nodiscard]] KeyRow row(std::uint64_t more) {
-    if (uniform_bytes_ != 8 && uniform_bytes_ != 16) return {};
+    BRECCIA_ASSERT(count() > 0);
+    const bool is_uniform = uniform_bytes_ != kVariableBytes;
+    const std::uint64_t words = tail_.capacity() - tail_.size();
     more = std::min(more, head_.capacity() - head_.size());
-    if (uniform_bytes_ == 16) more = std::min(more, tail_.capacity() - tail_.size());
-    return {head_.data() + head_.size(), tail_.data() + tail_.size(), uniform_bytes_, more};
+    if (!is_uniform) more = std::min(more, meta_.capacity() - meta_.size());
+    if (is_uniform && tail_words(uniform_bytes_) > 0) {
+      more = std::min(more, words / tail_words(uniform_bytes_));
+    }
+    return {.head = head_.data() + head_.size(),
+            .meta = is_uniform ? nullptr : meta_.data() + meta_.size(),
+            .tail = tail_.data() + tail_.size(),
+            .first_tail = tail_.data(),
+            .tail_end = tail_.data() + tail_.capacity(),
+            .bytes = uniform_bytes_,
+            .left = more};
   }
-  void count_written(std::uint64_t keys) {
-    BRECCIA_ASSERT(uniform_bytes_ == 8 || uniform_bytes_ == 16);
+  void count_written(const KeyRow& row) {
+    const auto keys = static_cast<std::uint64_t>(row.head - (head_.data() + head_.size()));
     (void)head_.extend(keys);
-    (void)tail_.extend(keys * tail_words(uniform_bytes_));
+    if (row.meta != nullptr) (void)meta_.extend(keys);
+    (void)tail_.extend(static_cast<std::uint64_t>(row.tail - (tail_.data() + tail_.size())));
   }
 
   /// Appends `keys`, which are host memory. False if memory is exhausted; some of them may then be

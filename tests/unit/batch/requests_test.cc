@@ -383,6 +383,48 @@ TEST(Requests, KeepsWhatWasAdded) {
   }
 }
 
+// Goal: lookups that are written where they come to stand know what was written before them,
+//   however many come between two writes, and whatever their lengths.
+// Method: thousands of lookups and puts of one family, more or less of either; keys and bounds are
+//   compared with a list.
+// Mutation: a row that goes on as if nothing had been written, one that takes no account of what
+//   is left for tails, or a first write that is easy, fails.
+TEST(Requests, LookupsBetweenWrites) {
+  constexpr std::uint64_t kMost[] = {1, 2, 9, 3};  // lengths of keys, from 8 or 16 on
+  for (const std::uint64_t seed : testing::seeds_to_run(40)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    base::Random random(seed);
+    Requests requests(exec::shared_plain_host_memory());
+    for (int round = 0; round < 2; ++round) {
+      const std::uint64_t one_put_in = std::uint64_t{2} << random.below(13);
+      const std::uint64_t lengths = kMost[random.below(std::size(kMost))];
+      const std::uint64_t least = random.one_in(2) ? 8 : 16;
+      std::vector<std::pair<std::string, std::uint64_t>> lookups;
+      std::uint64_t bytes = 0;
+      for (std::uint64_t i = 0; i < 10'000; ++i) {
+        std::string key(least + random.below(lengths), '\0');
+        for (char& c : key) c = static_cast<char>(random.next());
+        if (random.one_in(one_put_in)) {
+          ASSERT_TRUE(requests.add_write(record::Op::kPut, 0, key, "value").ok());
+          bytes += record::RecordHeader::make(record::Op::kPut, key.size(), 5).record_bytes();
+        } else {
+          ASSERT_TRUE(requests.add_read(0, key).ok());
+          lookups.emplace_back(key, bytes);
+        }
+        ASSERT_EQ(requests.read_count(), lookups.size());
+      }
+      ASSERT_EQ(requests.record_bytes(), bytes);
+      const Reads& reads = *requests.reads().front();
+      ASSERT_EQ(reads.count(), lookups.size());
+      for (std::size_t i = 0; i < lookups.size(); ++i) {
+        ASSERT_EQ(restored(reads.keys(), i), lookups[i].first);
+        ASSERT_EQ(reads.after(i), lookups[i].second);
+      }
+      requests.clear();
+    }
+  }
+}
+
 // Goal: while all keys have one length, columns keep no lengths, and the first that differs turns
 //   them.
 // Method: batches that are uniform up to a random place.
@@ -449,6 +491,28 @@ TEST(Requests, WantOfMemoryChangesNothing) {
     }
     EXPECT_GT(calls, 3u);
   }
+}
+
+// Goal: lookups know of a family's first write also where one was tried before that found no
+//   memory.
+// Method: a batch whose memory has room for a small put, but not for a large one.
+// Mutation: a part that takes a first write as one more of those that are there fails.
+TEST(Requests, AWriteThatFailsIsNotTheFirst) {
+  const auto memory = std::make_shared<ScarceMemory>();
+  Requests requests(memory);
+  ASSERT_TRUE(requests.add_write(record::Op::kPut, 0, "key", "value").ok());
+  ASSERT_TRUE(requests.add_read(0, "key").ok());
+  requests.clear();
+  ASSERT_TRUE(requests.add_read(0, "key").ok());
+  memory->fail_at(memory->calls() + 1);
+  ASSERT_FALSE(requests.add_write(record::Op::kPut, 0, "key", std::string(1 << 20, 'v')).ok());
+  ASSERT_TRUE(requests.add_read(0, "key").ok());
+  ASSERT_TRUE(requests.add_write(record::Op::kPut, 0, "key", "value").ok());
+  ASSERT_TRUE(requests.add_read(0, "key").ok());
+  const Reads& reads = *requests.reads().front();
+  EXPECT_EQ(reads.after(0), 0u);
+  EXPECT_EQ(reads.after(1), 0u);
+  EXPECT_EQ(reads.after(2), requests.record_bytes());
 }
 
 // Goal: results lie in the order of the reads and keep their bytes in place.
