@@ -21,7 +21,6 @@
 namespace breccia::base {
 namespace {
 
-constexpr std::uint64_t kHugePageBytes = 2ULL << 20;
 constexpr std::uint64_t kSmallPageBytes = 4096;
 
 Status cannot_map(const std::string& path, int error) {

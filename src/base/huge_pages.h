@@ -13,6 +13,8 @@
 
 namespace breccia::base {
 
+inline constexpr std::uint64_t kHugePageBytes = 2ULL << 20;
+
 /// Maps a file so that its huge pages are mapped as such; `rights`: PROT_READ, PROT_WRITE.
 /// Owner   munmap() ends it. Null of no bytes.
 /// Errors  IOError.

@@ -21,6 +21,7 @@
 #include "base/assert.h"
 #include "base/cached_bytes.h"
 #include "console/console.h"
+#include "tree/whole_page_env.h"
 
 namespace breccia::bench {
 
@@ -151,6 +152,8 @@ Status Database::compact() {
   engine_.reset();
   rocksdb::Options options = rocksdb_options(config_);
   options.create_if_missing = false;
+  // As a store with such files writes them.
+  if (config_.residency_bytes > 0) options.env = tree::whole_page_env(options.env);
   BRECCIA_TRY(compact_tree(options, place_.db));
   return open();
 }

@@ -46,6 +46,7 @@ void add_in_effect(const SuiteConfig& config, const StepResult& result, Row* row
                   {"bloom_bits", effect.bloom_bits},
                   {"compression", config.engine.compression},
                   {"disable_auto_compactions", config.engine.no_compactions},
+                  {"rocksdb_options", config.engine.rocksdb_options},
                   {"durability", config.engine.durability == Durability::kNone   ? "none"
                                  : config.engine.durability == Durability::kSync ? "sync"
                                                                                  : "default"}});

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/machine.h"
+#include "bench/engines/engine.h"
 #include "bench/places.h"
 #include "bench/report.h"
 #include "bench/rows.h"
@@ -78,6 +79,9 @@ void SuiteFlags::add_to(console::App* app) {
       ->capture_default_str();
   app->add_flag("--disable_auto_compactions", no_compactions,
                 "Files overlap as they were flushed, until `compact`");
+  app->add_option("--rocksdb_options", rocksdb_options,
+                  "More options of RocksDB, as the engine or below Breccia, as it reads them: "
+                  "\"level0_file_num_compaction_trigger=8;max_bytes_for_level_base=1073741824\"");
   app->add_option("--compression_type", compression, "none, snappy, lz4 or zstd")
       ->one_of({"none", "snappy", "lz4", "zstd"})
       ->capture_default_str();
@@ -167,7 +171,10 @@ std::string SuiteFlags::fill(SuiteConfig* suite) const {
   suite->engine.bloom_bits = bloom_bits;
   suite->engine.compression = compression;
   suite->engine.no_compactions = no_compactions;
-  return "";
+  suite->engine.rocksdb_options = rocksdb_options;
+  rocksdb::Options parsed;
+  const Status status = add_options(rocksdb_options, &parsed);
+  return status.ok() ? "" : "--rocksdb_options: " + status.ToString();
 }
 
 DriverConfig SuiteFlags::driver(std::uint64_t requests_per_thread) const {

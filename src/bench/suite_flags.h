@@ -33,6 +33,7 @@ struct SuiteFlags {
   int bloom_bits = -1;
   std::string compression = "snappy";
   bool no_compactions = false;
+  std::string rocksdb_options;
   std::uint32_t threads = 1;
   std::uint32_t batch_size = 1;
   bool prebuilt = false;

@@ -18,6 +18,7 @@
 #include "base/assert.h"
 #include "sst/session.h"
 #include "sst/table.h"
+#include "tree/whole_page_env.h"
 
 namespace breccia::compaction {
 
@@ -90,7 +91,7 @@ void add_database_facts(const Begun& begun, const ServiceJob& job, const Declare
   facts->has_file_checksums = !is(job.database_options, "file_checksum_gen_factory", kNull) ||
                               options.file_checksum_gen_factory != nullptr;
   facts->has_several_paths = !is_only(options.db_paths, database.GetName());
-  facts->has_plain_env = database.GetEnv() == rocksdb::Env::Default();
+  facts->has_plain_env = tree::is_system_env(database.GetEnv());
   facts->has_rate_limiter = options.rate_limiter != nullptr;
   // RocksDB makes a manager without limits where a user has none, and none says what its limit is.
   rocksdb::SstFileManager* const manager = options.sst_file_manager.get();

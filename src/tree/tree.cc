@@ -13,6 +13,7 @@
 #include "tree/copies.h"
 #include "tree/install_gate.h"
 #include "tree/level0_triggers.h"
+#include "tree/whole_page_env.h"
 #include "wal/log_open.h"
 
 /// The RocksDB below. Opening: the user's families and a hidden one, whose single key is the
@@ -44,6 +45,8 @@ rocksdb::Options tree_options(const Options& options, int flush_parts) {
   tree.create_missing_column_families = true;
   // What a log of RocksDB's own holds must lie in files before anything is ingested.
   tree.avoid_flush_during_recovery = false;
+  // Tables that become resident are mapped.
+  if (options.residency_bytes > 0) tree.env = whole_page_env(tree.env);
   without_memtables(static_cast<rocksdb::DBOptions*>(&tree));
   return tree;
 }

@@ -79,6 +79,7 @@ struct EngineConfig {
   int bloom_bits = -1;
   std::string compression;
   bool no_compactions = false;  // but those that are asked for
+  std::string rocksdb_options;  // as RocksDB reads them; they win over all others
   std::string cluster;          // the file of one; disagg only
   std::uint32_t threads = 1;    // that have sessions
   // What will be in it.
@@ -155,6 +156,10 @@ Result<std::unique_ptr<Engine>> open_flat_map(const EngineConfig& config);
 
 /// RocksDB's options for both engines: the database itself, or the one below Breccia.
 rocksdb::Options rocksdb_options(const EngineConfig& config);
+
+/// Sets those that `text` names.
+/// Errors  InvalidArgument, NotFound, as RocksDB says them.
+Status add_options(const std::string& text, rocksdb::Options* options);
 
 /// A read whose result is looked at: its place among the group's lookups, or scans, and the number
 /// of its request.

@@ -1,5 +1,6 @@
 #include <breccia/merge_operators.h>
 #include <rocksdb/cache.h>
+#include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/memtablerep.h>
@@ -97,7 +98,14 @@ rocksdb::Options rocksdb_options(const EngineConfig& config) {
   if (config.no_compactions) {  // files that overlap are what is wanted
     options.level0_slowdown_writes_trigger = options.level0_stop_writes_trigger = 1 << 20;
   }
+  const Status status = add_options(config.rocksdb_options, &options);
+  BRECCIA_ASSERT(status.ok());  // the flags were read before
   return options;
+}
+
+Status add_options(const std::string& text, rocksdb::Options* options) {
+  const rocksdb::Options before = *options;
+  return rocksdb::GetOptionsFromString(rocksdb::ConfigOptions(), before, text, options);
 }
 
 Result<std::unique_ptr<Engine>> open_rocksdb(const EngineConfig& config, const Place& place) {
@@ -108,6 +116,7 @@ Result<std::unique_ptr<Engine>> open_rocksdb(const EngineConfig& config, const P
   }
   options.write_buffer_size = config.memtable_bytes / kMemtables;
   options.max_write_buffer_number = kMemtables;
+  BRECCIA_TRY(add_options(config.rocksdb_options, &options));
   if (config.rocksdb.loading == Loading::kVector) {
     options.memtable_factory = std::make_shared<rocksdb::VectorRepFactory>();
     options.allow_concurrent_memtable_write = false;

@@ -210,6 +210,7 @@ rocksdb::DBOptions Rocks::GetDBOptions() const {
   if (!core_->check_open().ok()) return core_->given();
   rocksdb::DBOptions options = core_->tree().GetDBOptions();
   const rocksdb::DBOptions& given = core_->given();
+  options.env = given.env;
   options.statistics = given.statistics;
   options.listeners = given.listeners;
   options.compaction_service = given.compaction_service;
