@@ -30,7 +30,7 @@
 #include "ordered/tree_filters.h"
 #include "ordered/write/publisher.h"
 #include "ordered/write/writer.h"
-#include "wal/changes.h"
+#include "wal/read/changes.h"
 #include "wal/commit_queue.h"
 
 namespace breccia::ordered {

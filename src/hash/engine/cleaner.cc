@@ -8,7 +8,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "record/record.h"
-#include "wal/walk.h"
+#include "wal/read/walk.h"
 
 namespace breccia::hash {
 

@@ -11,7 +11,7 @@
 #include "exec/registration.h"
 #include "hash/engine/answer.h"
 #include "hash/engine/figures.h"
-#include "wal/changes.h"
+#include "wal/read/changes.h"
 
 namespace breccia::hash {
 

@@ -6,7 +6,7 @@
 
 #include "base/assert.h"
 #include "record/record.h"
-#include "wal/walk.h"
+#include "wal/read/walk.h"
 
 namespace breccia::hash {
 

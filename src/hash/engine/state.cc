@@ -6,7 +6,7 @@
 
 #include "base/memory.h"
 #include "hash/engine/intake.h"
-#include "wal/walk.h"
+#include "wal/read/walk.h"
 
 namespace breccia::hash {
 

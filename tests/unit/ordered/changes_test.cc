@@ -1,4 +1,4 @@
-#include "wal/changes.h"
+#include "wal/read/changes.h"
 
 #include <breccia/merge_operators.h>
 #include <breccia/options.h>

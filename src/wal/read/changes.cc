@@ -1,4 +1,4 @@
-#include "wal/changes.h"
+#include "wal/read/changes.h"
 
 #include <algorithm>
 #include <vector>

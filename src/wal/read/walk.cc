@@ -1,4 +1,4 @@
-#include "wal/walk.h"
+#include "wal/read/walk.h"
 
 #include <algorithm>
 #include <string>
