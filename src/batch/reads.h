@@ -70,6 +70,7 @@ class Reads {
       after_none_ += count() - before;
     } else {
       (void)after_.extend(count() - before);
+      BRECCIA_ASSERT(row.after == after_.data() + after_.size());
     }
     BRECCIA_ASSERT(after_none_ + after_.size() == count());
   }

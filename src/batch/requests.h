@@ -184,7 +184,7 @@ class Requests {
   struct Row {
     FamilyId family = kDefaultFamily;
     Reads::Row reads;
-    const Writes* writes = nullptr;  // of the family, if the lookups come behind records
+    const Writes* writes = nullptr;  // of the family, if there are any
     std::uint64_t begun = 0;         // what there was room for at first; 0: there is no row
   };
 

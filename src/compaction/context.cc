@@ -434,6 +434,7 @@ Context gather(const Begun& begun, const ServiceJob& job, const Declared& declar
   }
   merge.origin.compression_options =
       compression_text(compression_options(job.family_options, merge.rules.is_bottommost));
+  merge.by_whole_pages = tree::is_whole_page_env(database.GetEnv());
   merge.file_bytes = file_bytes_of(files, job.output_level, job.family_options);
   return context;
 }

@@ -61,6 +61,7 @@ struct MergeJob {
   std::uint64_t first_file_number = 1;
   std::uint64_t file_bytes = 64ULL << 20;  // a file ends when it has that many
   std::string folder;                      // of the outputs; it exists
+  bool by_whole_pages = false;             // they are written so (sst/table_file.h)
   /// Blocks and files end exactly where RocksDB would end them: for tests, and slow.
   bool has_stock_cuts = false;
   Ordering ordering = Ordering::kAuto;

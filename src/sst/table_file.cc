@@ -4,10 +4,17 @@
 #include <rocksdb/options.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
+#include <cstring>
+#include <map>
+#include <mutex>
 #include <utility>
 
 #include "base/assert.h"
+#include "base/bytes.h"
+#include "base/huge_pages.h"
+#include "base/memory.h"
 #include "pmem/posix_file.h"
 
 namespace breccia::sst {
@@ -37,6 +44,77 @@ class SystemFile final : public TableFile {
  private:
   const std::string path_;
   const pmem::Descriptor file_;
+};
+
+/// Writes what it gets by whole pages, in whatever order that comes.
+class WholePageFile final : public TableFile {
+ public:
+  explicit WholePageFile(std::unique_ptr<TableFile> file) : file_(std::move(file)) {}
+
+  Status write(const char* bytes, std::uint64_t count, std::uint64_t offset) override {
+    const std::uint64_t end = offset + count;
+    const std::uint64_t first = std::min(base::round_up(offset, kPageBytes), end);
+    const std::uint64_t last = std::max(end / kPageBytes * kPageBytes, first);
+    {
+      const std::lock_guard lock(mutex_);
+      written_ += count;
+      end_ = std::max(end_, end);
+    }
+    return base::or_memory_limit([&] {
+      BRECCIA_TRY(hold(bytes, first - offset, offset));
+      if (last > first) {
+        BRECCIA_TRY(file_->write(bytes + (first - offset), last - first, first));
+      }
+      return hold(bytes + (last - offset), end - last, last);
+    });
+  }
+  Status sync() override {
+    // Or a place was left out: only the last page may be a part of one, its first.
+    BRECCIA_ASSERT(pages_.size() <= 1 && written_ == end_);
+    for (const auto& [number, page] : pages_) {
+      BRECCIA_ASSERT(page.bytes == page.end && number * kPageBytes + page.end == end_);
+      BRECCIA_TRY(file_->write(page.data.get(), page.bytes, number * kPageBytes));
+    }
+    pages_.clear();
+    return file_->sync();
+  }
+
+ private:
+  static constexpr std::uint64_t kPageBytes = base::kHugePageBytes;
+
+  struct Page {
+    std::unique_ptr<char[]> data;
+    std::uint64_t bytes = 0;  // that are here
+    std::uint64_t end = 0;    // behind the last of them
+  };
+
+  /// Keeps a part of a page, and writes the page when that was the last one.
+  Status hold(const char* bytes, std::uint64_t count, std::uint64_t offset) {
+    if (count == 0) return Status::OK();
+    const std::uint64_t number = offset / kPageBytes;
+    const std::uint64_t at = offset % kPageBytes;
+    BRECCIA_ASSERT(at + count <= kPageBytes);
+    Page whole;
+    {
+      const std::lock_guard lock(mutex_);
+      Page& page = pages_[number];
+      if (page.data == nullptr) page.data.reset(new char[kPageBytes]);
+      std::memcpy(page.data.get() + at, bytes, count);
+      page.bytes += count;
+      page.end = std::max(page.end, at + count);
+      if (page.bytes < kPageBytes) return Status::OK();
+      whole = std::move(page);
+      pages_.erase(number);
+    }
+    BRECCIA_ASSERT(whole.bytes == kPageBytes);
+    return file_->write(whole.data.get(), kPageBytes, number * kPageBytes);
+  }
+
+  const std::unique_ptr<TableFile> file_;
+  std::mutex mutex_;
+  std::map<std::uint64_t, Page> pages_;  // of which a part is here, by number
+  std::uint64_t written_ = 0;            // bytes of all
+  std::uint64_t end_ = 0;                // behind the last of them
 };
 
 class EnvFile final : public TableFile {
@@ -71,10 +149,12 @@ class EnvFile final : public TableFile {
 
 }  // namespace
 
-Result<std::unique_ptr<TableFile>> create_table_file(const std::string& path) {
+Result<std::unique_ptr<TableFile>> create_table_file(const std::string& path, bool by_whole_pages) {
   const int number = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (number < 0) return pmem::status_of_errno("create " + path, errno);
-  return std::unique_ptr<TableFile>(std::make_unique<SystemFile>(path, number));
+  std::unique_ptr<TableFile> file = std::make_unique<SystemFile>(path, number);
+  if (by_whole_pages) file = std::make_unique<WholePageFile>(std::move(file));
+  return file;
 }
 
 Result<std::unique_ptr<TableFile>> create_table_file(rocksdb::Env* env, const std::string& path,

@@ -22,10 +22,14 @@ class TableFile {
   [[nodiscard]] virtual Status sync() = 0;
 };
 
-/// A new file of the system's.
-/// Errors  IOError: there is one, or none can be made; NoSpace.
+/// A new file of the system's. `by_whole_pages`: what is written leaves in whole huge pages, so
+/// that the system's cache has it in such, and what begins or ends within one waits for the rest of
+/// it, or the sync (tree/whole_page_env.h says why).
+/// Shape   behind the last write() of all, and before sync(), no place is left out.
+/// Errors  IOError: there is one, or none can be made; NoSpace. By whole pages write() has
+///         MemoryLimit, too.
 /// Threads write() any, at different places.
-Result<std::unique_ptr<TableFile>> create_table_file(const std::string& path);
+Result<std::unique_ptr<TableFile>> create_table_file(const std::string& path, bool by_whole_pages);
 
 /// A new file of an Env's, in the place of one that has the name; that one's other names keep their
 /// bytes.

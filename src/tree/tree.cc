@@ -45,8 +45,9 @@ rocksdb::Options tree_options(const Options& options, int flush_parts) {
   tree.create_missing_column_families = true;
   // What a log of RocksDB's own holds must lie in files before anything is ingested.
   tree.avoid_flush_during_recovery = false;
-  // Tables that become resident are mapped.
-  if (options.residency_bytes > 0) tree.env = whole_page_env(tree.env);
+  // Tables that become resident are mapped; none does with a file manager.
+  const bool are_mapped = options.residency_bytes > 0 && tree.sst_file_manager == nullptr;
+  if (are_mapped) tree.env = whole_page_env(tree.env);
   without_memtables(static_cast<rocksdb::DBOptions*>(&tree));
   return tree;
 }

@@ -1,7 +1,5 @@
 #include "tree/whole_page_env.h"
 
-#include <rocksdb/file_system.h>
-
 #include <algorithm>
 #include <cstring>
 #include <memory>
@@ -11,6 +9,7 @@
 
 #include "base/assert.h"
 #include "base/huge_pages.h"
+#include "base/memory.h"
 
 namespace breccia::tree {
 
@@ -30,6 +29,8 @@ class WholePages final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
   WholePages(std::unique_ptr<FSWritableFile> file, std::unique_ptr<char[]> page)
       : FSWritableFileOwnerWrapper(std::move(file)), page_(std::move(page)) {}
+  /// Who neither syncs nor closes a file has what he appended, as ever.
+  ~WholePages() override { write_held(IOOptions(), /*debug=*/nullptr).PermitUncheckedError(); }
 
   IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext* debug) override {
     if (has_failed_) return failed_before();
@@ -50,13 +51,15 @@ class WholePages final : public rocksdb::FSWritableFileOwnerWrapper {
                   const rocksdb::DataVerificationInfo& sums, IODebugContext* debug) override {
     if (IOStatus status = write_held(options, debug); !status.ok()) return status;
     IOStatus status = target()->Append(data, options, sums, debug);
-    if (status.ok()) written_ += data.size();
+    has_failed_ = !status.ok();
+    written_ += data.size();
     return status;
   }
   IOStatus Truncate(std::uint64_t bytes, const IOOptions& options, IODebugContext* debug) override {
     if (IOStatus status = write_held(options, debug); !status.ok()) return status;
     IOStatus status = target()->Truncate(bytes, options, debug);
-    if (status.ok()) written_ = bytes;
+    has_failed_ = !status.ok();
+    written_ = bytes;
     return status;
   }
   IOStatus Close(const IOOptions& options, IODebugContext* debug) override {
@@ -72,12 +75,15 @@ class WholePages final : public rocksdb::FSWritableFileOwnerWrapper {
     if (IOStatus status = write_held(options, debug); !status.ok()) return status;
     return target()->Fsync(options, debug);
   }
-  /// Of what is written already.
+  /// Of what is written already; the rest with the next one.
   IOStatus RangeSync(std::uint64_t offset, std::uint64_t bytes, const IOOptions& options,
                      IODebugContext* debug) override {
+    const std::uint64_t begin = std::min(offset, range_synced_);
     const std::uint64_t end = std::min(offset + bytes, written_);
-    if (end <= offset) return IOStatus::OK();
-    return target()->RangeSync(offset, end - offset, options, debug);
+    if (end <= begin) return IOStatus::OK();
+    IOStatus status = target()->RangeSync(begin, end - begin, options, debug);
+    if (status.ok()) range_synced_ = end;
+    return status;
   }
   bool IsSyncThreadSafe() const override { return false; }
   std::uint64_t GetFileSize(const IOOptions& /*options*/, IODebugContext* /*debug*/) override {
@@ -105,6 +111,7 @@ class WholePages final : public rocksdb::FSWritableFileOwnerWrapper {
   const std::unique_ptr<char[]> page_;
   std::uint64_t written_ = 0;
   std::uint64_t held_ = 0;  // in page_, behind what is written
+  std::uint64_t range_synced_ = 0;
   bool has_failed_ = false;
 };
 
@@ -121,15 +128,23 @@ class WholePageFiles final : public rocksdb::FileSystemWrapper {
     IOStatus status = target()->NewWritableFile(name, options, file, debug);
     if (!status.ok() || !name.ends_with(".sst") || (*file)->use_direct_io()) return status;
     // Without the memory it is written as it comes.
-    std::unique_ptr<char[]> page(new (std::nothrow) char[kPageBytes]);
-    if (page != nullptr) {
-      *file = std::make_unique<WholePages>(std::move(*file), std::move(page));
-    }
+    base::as_memory_allows([&] { write_by_whole_pages(file); });
     return status;
+  }
+  Status RegisterDbPaths(const std::vector<std::string>& paths) override {
+    return target()->RegisterDbPaths(paths);
+  }
+  Status UnregisterDbPaths(const std::vector<std::string>& paths) override {
+    return target()->UnregisterDbPaths(paths);
   }
 };
 
 }  // namespace
+
+void write_by_whole_pages(std::unique_ptr<rocksdb::FSWritableFile>* file) {
+  std::unique_ptr<char[]> page(new char[kPageBytes]);
+  *file = std::make_unique<WholePages>(std::move(*file), std::move(page));
+}
 
 rocksdb::Env* whole_page_env(rocksdb::Env* env) {
   if (env != rocksdb::Env::Default()) return env;
@@ -139,10 +154,14 @@ rocksdb::Env* whole_page_env(rocksdb::Env* env) {
   return pages;
 }
 
-bool is_system_env(const rocksdb::Env* env) {
-  if (env == rocksdb::Env::Default()) return true;
+bool is_whole_page_env(const rocksdb::Env* env) {
+  if (env == nullptr) return false;
   const std::string_view files = env->GetFileSystem()->Name();
   return files == WholePageFiles::kClassName();
+}
+
+bool is_system_env(const rocksdb::Env* env) {
+  return env == rocksdb::Env::Default() || is_whole_page_env(env);
 }
 
 }  // namespace breccia::tree

@@ -1,6 +1,9 @@
 #pragma once
 
 #include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
+
+#include <memory>
 
 namespace breccia::tree {
 
@@ -10,12 +13,20 @@ namespace breccia::tree {
 /// huge pages on tmpfs alone. Who reads values at random places of mapped files walks the page
 /// tables for each otherwise (docs/impl/residency.md, "Pages").
 ///
-/// Of a table a page, at most, is not written yet until it is synced or closed; nobody reads one
-/// before. All else is as with `env`.
+/// Of a table a page, at most, is not written yet until it is synced, closed or given up; nobody
+/// reads one before. What fails is said by the append that finds out, or the sync, and by all
+/// behind it. All else is as with `env`.
 /// Shape   `env` is the system's own; of any other it is `env` itself.
 /// Owner   the process.
 /// Threads any.
 [[nodiscard]] rocksdb::Env* whole_page_env(rocksdb::Env* env);
+
+/// Makes *file one that is written by whole pages.
+/// Errors  std::bad_alloc: it is what it was.
+void write_by_whole_pages(std::unique_ptr<rocksdb::FSWritableFile>* file);
+
+/// True of what whole_page_env() makes of the system's own Env.
+[[nodiscard]] bool is_whole_page_env(const rocksdb::Env* env);
 
 /// True of the system's own Env, with or without whole pages.
 [[nodiscard]] bool is_system_env(const rocksdb::Env* env);

@@ -3,6 +3,7 @@
 #include <rocksdb/comparator.h>
 #include <rocksdb/convenience.h>
 #include <rocksdb/env.h>
+#include <rocksdb/file_system.h>
 #include <rocksdb/listener.h>
 #include <rocksdb/table.h>
 #include <rocksdb/utilities/options_util.h>
@@ -142,6 +143,35 @@ TEST(FacadeOpen, WhatIsRefused) {
   EXPECT_TRUE(Rocks::Open(own, folder / "db", &db).IsNotSupported());
   EXPECT_FALSE(std::filesystem::exists(folder / "db"));
   EXPECT_EQ(db, nullptr);
+}
+
+// Goal: the Env of a database is the user's, also where the tree's has another one below; and
+//   options that somebody took from the tree open a database.
+// Method: a database with residency, and another one with options of its root.
+// Mutation: the tree's own Env in options; an Env that is refused as somebody's own.
+TEST(FacadeOpen, TheEnvIsTheUsers) {
+  const Folder folder(Place::kMemory);
+  Options options;
+  options.create_if_missing = true;
+  options.rocksdb.info_log_level = rocksdb::InfoLogLevel::FATAL_LEVEL;
+  options.residency_bytes = 1 << 20;
+  rocksdb::DB* opened = nullptr;
+  ASSERT_TRUE(Rocks::Open(options, folder / "db", &opened).ok());
+  const std::unique_ptr<rocksdb::DB> db(opened);
+  EXPECT_EQ(db->GetEnv(), rocksdb::Env::Default());
+  EXPECT_EQ(db->GetDBOptions().env, rocksdb::Env::Default());
+  EXPECT_EQ(db->GetOptions().env, rocksdb::Env::Default());
+  EXPECT_EQ(db->GetFileSystem(), rocksdb::FileSystem::Default().get());
+  Options other;
+  other.create_if_missing = true;
+  other.rocksdb = db->GetRootDB()->GetOptions();
+  EXPECT_NE(other.rocksdb.env, rocksdb::Env::Default());
+  other.rocksdb.listeners.clear();
+  other.rocksdb.compaction_service.reset();
+  ASSERT_TRUE(Rocks::Open(other, folder / "other", &opened).ok());
+  const std::unique_ptr<rocksdb::DB> second(opened);
+  ASSERT_TRUE(second->Put(kWrite, "a", "1").ok());
+  EXPECT_EQ(get(second.get(), "a"), "1");
 }
 
 // Goal: a database that RocksDB wrote, its log included, goes on with breccia and back again.

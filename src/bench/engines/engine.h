@@ -79,7 +79,7 @@ struct EngineConfig {
   int bloom_bits = -1;
   std::string compression;
   bool no_compactions = false;  // but those that are asked for
-  std::string rocksdb_options;  // as RocksDB reads them; they win over all others
+  std::string rocksdb_options;  // as RocksDB reads them; they win over those of the flags
   std::string cluster;          // the file of one; disagg only
   std::uint32_t threads = 1;    // that have sessions
   // What will be in it.

@@ -12,6 +12,7 @@
 
 #include "tree/level0_triggers.h"
 #include "tree/tree.h"
+#include "tree/whole_page_env.h"
 #include "wal/files_env.h"
 
 namespace breccia::facade {
@@ -141,8 +142,7 @@ Status check_family(const std::string& name, const rocksdb::ColumnFamilyOptions&
 }
 
 Status check_options(const Options& options, const std::string& name) {
-  if (options.rocksdb.env != rocksdb::Env::Default() &&
-      wal::files_of(options.rocksdb.env) == nullptr) {
+  if (!tree::is_system_env(options.rocksdb.env) && wal::files_of(options.rocksdb.env) == nullptr) {
     return Status::NotSupported("an Env other than Env::Default()",
                                 "breccia's log is written to files of the operating system, so an "
                                 "Env that encrypts or keeps data elsewhere would not see it");
