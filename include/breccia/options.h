@@ -30,8 +30,9 @@ struct Options : StoreOptions {
   /// mapped, without asking RocksDB, and batches of ranges read on there; 0: none. Files are read
   /// in the background, by 1 to 8 threads, each of which takes up to 512 MiB beside while it reads;
   /// the newest levels first, as many as there is room for. RocksDB is asked where a file is not
-  /// there yet, has range deletions or merge operands. Not for a column family that a compaction
-  /// may change, nor with an sst_file_manager, which may cut files off.
+  /// there yet, and of keys with range deletions or merge operands in files. Not for a column
+  /// family that a compaction may change, nor with an sst_file_manager, which may cut files off.
+  /// Tables are then written by whole huge pages, 2 MiB of memory for each that is being written.
   std::uint64_t residency_bytes = 0;
 
   /// Bytes of log that may wait for a flush to SST files. A flush starts at half of it; writers
