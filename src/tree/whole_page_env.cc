@@ -30,7 +30,10 @@ class WholePages final : public rocksdb::FSWritableFileOwnerWrapper {
   WholePages(std::unique_ptr<FSWritableFile> file, std::unique_ptr<char[]> page)
       : FSWritableFileOwnerWrapper(std::move(file)), page_(std::move(page)) {}
   /// Who neither syncs nor closes a file has what he appended, as ever.
-  ~WholePages() override { write_held(IOOptions(), /*debug=*/nullptr).PermitUncheckedError(); }
+  ~WholePages() override {
+    base::as_memory_allows(
+        [&] { write_held(IOOptions(), /*debug=*/nullptr).PermitUncheckedError(); });
+  }
 
   IOStatus Append(const Slice& data, const IOOptions& options, IODebugContext* debug) override {
     if (has_failed_) return failed_before();
@@ -104,9 +107,9 @@ class WholePages final : public rocksdb::FSWritableFileOwnerWrapper {
     written_ += std::exchange(held_, 0);
     return status;
   }
-  static IOStatus failed_before() {
-    return IOStatus::IOError("a write to the table failed before");
-  }
+  /// A write failed before. Without words, which would want memory: who closes a file hears it,
+  /// too.
+  static IOStatus failed_before() { return IOStatus::IOError(); }
 
   const std::unique_ptr<char[]> page_;
   std::uint64_t written_ = 0;
