@@ -153,8 +153,8 @@ Status Database::compact() {
   rocksdb::Options options = rocksdb_options(config_);
   options.create_if_missing = false;
   // As a store with such files writes them.
-  if (config_.engine == "breccia" && config_.residency_bytes > 0)
-    options.env = tree::whole_page_env(options.env);
+  const bool are_mapped = config_.engine == "breccia" && config_.residency_bytes > 0;
+  if (are_mapped) options.env = tree::whole_page_env(options.env);
   BRECCIA_TRY(compact_tree(options, place_.db));
   return open();
 }

@@ -30,8 +30,8 @@
 #include "ordered/tree_filters.h"
 #include "ordered/write/publisher.h"
 #include "ordered/write/writer.h"
-#include "wal/read/changes.h"
 #include "wal/commit_queue.h"
+#include "wal/read/changes.h"
 
 namespace breccia::ordered {
 

@@ -86,9 +86,8 @@ int run_ycsb(const YcsbFlags& flags) {
   }
   SuiteConfig suite;
   const YcsbWorkload& workload = runs.value().front().workload;
-  const bool by_time = std::any_of(runs.value().begin(), runs.value().end(), [](const auto& run) {
-    return run.workload.seconds > 0;
-  });
+  const bool by_time = std::any_of(runs.value().begin(), runs.value().end(),
+                                   [](const auto& run) { return run.workload.seconds > 0; });
   if (by_time && (flags.suite.ready || flags.suite.prebuilt)) {
     console::say("error: --ready and --prebuilt need a number of requests, not maxexecutiontime");
     return console::kExitUsage;
