@@ -56,8 +56,10 @@ struct StoreOptions {
   /// Folder of the log, for this store alone. Empty: `log` in the store's folder. A folder on DAX
   /// or tmpfs is mapped. A new store and a copy (Checkpoint, BackupEngine) need one without a log.
   std::string wal_dir;
-  /// Bytes of a log segment, rounded up to a multiple of 64 MiB.
-  std::uint64_t log_segment_bytes = 64ULL << 20;
+  /// Bytes of a log segment, rounded up to a multiple of 64 MiB. 0: 64 MiB; of an ordered store
+  /// whose log is not on tmpfs a sixteenth of Options::memtable_bytes, if that is more, and at most
+  /// 256 MiB.
+  std::uint64_t log_segment_bytes = 0;
   /// Bytes of log segments to make ready when the store opens, so that a burst of writes finds them
   /// in memory (and known to the device). More are made as they are needed.
   std::uint64_t log_preallocate_bytes = 0;

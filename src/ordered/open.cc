@@ -23,8 +23,8 @@ namespace breccia::ordered {
 
 namespace {
 
-/// Options with every "0: chosen" replaced by what is chosen.
-Options with_defaults(Options options) {
+/// Options with every "0: chosen" replaced by what is chosen for a store at `path`.
+Options with_defaults(Options options, const std::string& path) {
   constexpr std::uint64_t kMiB = 1 << 20;
   if (options.memtable_bytes == 0) {
     options.memtable_bytes = std::clamp(base::usable_memory_bytes() / 8, 512 * kMiB, 16'384 * kMiB);
@@ -33,6 +33,10 @@ Options with_defaults(Options options) {
   if (!options.clean_bytes.has_value()) options.clean_bytes = options.memtable_bytes;
   if (!options.entry_cache_bytes.has_value()) options.entry_cache_bytes = tree::kEntryCacheBytes;
   if (!options.wait_us_max.has_value()) options.wait_us_max = 60'000'000;
+  if (options.log_segment_bytes == 0 && !wal::lies_in_memory(tree::log_folder(options, path))) {
+    // Each costs two waits for the disk, which are long beside compactions.
+    options.log_segment_bytes = std::min(options.memtable_bytes / 16, 256 * kMiB);
+  }
   options.log_segment_bytes = base::round_up(std::max<std::uint64_t>(options.log_segment_bytes, 1),
                                              limits::kLogWindowBytes);
   if (options.flush_threads <= 0) {
@@ -189,7 +193,7 @@ Status Engine::start(const Options& options, const std::string& path) {
   for (const std::string& sentence : tree::ignored_fields(options, path)) {
     log(LogLevel::kWarning, sentence);
   }
-  options_ = with_defaults(options);
+  options_ = with_defaults(options, path);
   statistics_ = std::make_unique<Statistics>(options_.rocksdb.statistics);
   listeners_ = std::make_unique<Listeners>(options_.rocksdb.listeners);
   BRECCIA_TRY(choose_backend());

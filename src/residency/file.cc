@@ -177,7 +177,7 @@ Result<ResidentFilePtr> FileReader::read(const std::string& path, const GoesOn& 
     auto file = std::make_shared<ResidentFile>();
     file->is_packed = !table->is_plain();
     BRECCIA_TAKE(file->deleted, deleted_by(*table));
-    BRECCIA_TAKE(file->bytes, MappedFile::map(table->range(0, table->bytes(), nullptr)));
+    BRECCIA_TAKE(file->bytes, MappedFile::map(table->range(0, table->bytes(), nullptr), unmapper_));
     for (std::size_t next = 0; next < table->data_blocks().size();) {
       BRECCIA_TRY(goes_on(wanted.memory_bytes));
       std::vector<sst::Handle> handles;

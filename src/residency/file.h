@@ -4,6 +4,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "exec/host_vector.h"
@@ -53,10 +54,14 @@ class FileReader {
  public:
   static constexpr std::uint64_t kPieceBytes = 32 << 20;
 
-  /// `piece_bytes`: of a file that become one piece, or a block that is larger.
+  /// `piece_bytes`: of a file that become one piece, or a block that is larger; `unmapper`: what is
+  /// read has it.
   /// Owner   the backend lives longer.
-  FileReader(Backend* backend, std::uint64_t piece_bytes)
-      : backend_(*backend), piece_bytes_(piece_bytes), room_(backend->device().host_memory()) {}
+  FileReader(Backend* backend, std::uint64_t piece_bytes, std::shared_ptr<Unmapper> unmapper)
+      : backend_(*backend),
+        piece_bytes_(piece_bytes),
+        unmapper_(std::move(unmapper)),
+        room_(backend->device().host_memory()) {}
 
   /// Whether a file is read on, which takes so many bytes of the backend's memory, by its
   /// properties. Asked before each piece.
@@ -74,6 +79,7 @@ class FileReader {
 
   Backend& backend_;
   const std::uint64_t piece_bytes_;
+  const std::shared_ptr<Unmapper> unmapper_;
   sst::RangeReader reader_;
   std::string stored_;  // of blocks that are compressed
   exec::HostVector<char> room_;

@@ -15,6 +15,7 @@
 #include "base/bytes.h"
 #include "base/huge_pages.h"
 #include "base/memory.h"
+#include "base/precedence.h"
 #include "pmem/posix_file.h"
 
 namespace breccia::sst {
@@ -26,6 +27,7 @@ class SystemFile final : public TableFile {
   SystemFile(std::string path, int number) : path_(std::move(path)), file_(number) {}
 
   Status write(const char* bytes, std::uint64_t count, std::uint64_t offset) override {
+    base::Precedence::of_process().give_way(count);
     for (std::uint64_t at = 0; at < count;) {
       const ssize_t done =
           ::pwrite(file_.get(), bytes + at, count - at, static_cast<off_t>(offset + at));
@@ -34,6 +36,10 @@ class SystemFile final : public TableFile {
       if (done <= 0) return pmem::status_of_errno("write " + path_, done < 0 ? errno : ENOSPC);
       at += static_cast<std::uint64_t>(done);
     }
+    // It goes to the disk now, not all at once with the sync, which others would have to wait for.
+    // Advice: a failure is the sync's to say.
+    (void)::sync_file_range(file_.get(), static_cast<off_t>(offset), static_cast<off_t>(count),
+                            SYNC_FILE_RANGE_WRITE);
     return Status::OK();
   }
   Status sync() override {

@@ -22,7 +22,8 @@ class TableFile {
   [[nodiscard]] virtual Status sync() = 0;
 };
 
-/// A new file of the system's. `by_whole_pages`: what is written leaves in whole huge pages, so
+/// A new file of the system's, written beside what goes first (base/precedence.h), and to the disk
+/// as it comes. `by_whole_pages`: what is written leaves in whole huge pages, so
 /// that the system's cache has it in such, and what begins or ends within one waits for the rest of
 /// it, or the sync (tree/whole_page_env.h says why).
 /// Shape   behind the last write() of all, and before sync(), no place is left out.

@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "base/huge_pages.h"
 #include "base/memory.h"
+#include "base/precedence.h"
 
 namespace breccia::tree {
 
@@ -46,6 +47,8 @@ class WholePages final : public rocksdb::FSWritableFileOwnerWrapper {
       at += bytes;
       if (bytes < room) break;
       if (IOStatus status = write_held(options, debug); !status.ok()) return status;
+      // It goes to the disk now, not all at once with the sync, which somebody waits for.
+      if (IOStatus status = sync_range(written_, options, debug); !status.ok()) return status;
     }
     return IOStatus::OK();
   }
@@ -63,6 +66,7 @@ class WholePages final : public rocksdb::FSWritableFileOwnerWrapper {
     IOStatus status = target()->Truncate(bytes, options, debug);
     has_failed_ = !status.ok();
     written_ = bytes;
+    range_synced_ = std::min(range_synced_, written_);
     return status;
   }
   IOStatus Close(const IOOptions& options, IODebugContext* debug) override {
@@ -81,18 +85,14 @@ class WholePages final : public rocksdb::FSWritableFileOwnerWrapper {
   /// Of what is written already; the rest with the next one.
   IOStatus RangeSync(std::uint64_t offset, std::uint64_t bytes, const IOOptions& options,
                      IODebugContext* debug) override {
-    const std::uint64_t begin = std::min(offset, range_synced_);
-    const std::uint64_t end = std::min(offset + bytes, written_);
-    if (end <= begin) return IOStatus::OK();
-    IOStatus status = target()->RangeSync(begin, end - begin, options, debug);
-    if (status.ok()) range_synced_ = end;
-    return status;
+    return sync_range(std::min(offset + bytes, written_), options, debug);
   }
   bool IsSyncThreadSafe() const override { return false; }
   std::uint64_t GetFileSize(const IOOptions& /*options*/, IODebugContext* /*debug*/) override {
     return written_ + held_;
   }
   void SetIOPriority(rocksdb::Env::IOPriority priority) override {
+    gives_way_ = priority == rocksdb::Env::IO_LOW;
     target()->SetIOPriority(priority);
   }
   rocksdb::Env::IOPriority GetIOPriority() override { return target()->GetIOPriority(); }
@@ -101,10 +101,18 @@ class WholePages final : public rocksdb::FSWritableFileOwnerWrapper {
   IOStatus write_held(const IOOptions& options, IODebugContext* debug) {
     if (has_failed_) return failed_before();
     if (held_ == 0) return IOStatus::OK();
+    if (gives_way_) base::Precedence::of_process().give_way(held_);
     IOStatus status = target()->Append(Slice(page_.get(), held_), options, debug);
     // How much of it is there is unknown: it cannot be written again behind that.
     has_failed_ = !status.ok();
     written_ += std::exchange(held_, 0);
+    return status;
+  }
+  /// Of what is written, up to `end`, what was not begun to be synced before.
+  IOStatus sync_range(std::uint64_t end, const IOOptions& options, IODebugContext* debug) {
+    if (end <= range_synced_) return IOStatus::OK();
+    IOStatus status = target()->RangeSync(range_synced_, end - range_synced_, options, debug);
+    if (status.ok()) range_synced_ = end;
     return status;
   }
   /// A write failed before. Without words, which would want memory: who closes a file hears it,
@@ -116,6 +124,7 @@ class WholePages final : public rocksdb::FSWritableFileOwnerWrapper {
   std::uint64_t held_ = 0;  // in page_, behind what is written
   std::uint64_t range_synced_ = 0;
   bool has_failed_ = false;
+  bool gives_way_ = false;  // nobody waits for what is written
 };
 
 class WholePageFiles final : public rocksdb::FileSystemWrapper {

@@ -13,6 +13,9 @@ namespace breccia::tree {
 /// huge pages on tmpfs alone. Who reads values at random places of mapped files walks the page
 /// tables for each otherwise (docs/impl/residency.md, "Pages").
 ///
+/// Each page is on its way to the disk when it is written. What RocksDB writes with a low priority,
+/// compactions, gives way to what goes first (base/precedence.h).
+///
 /// Of a table a page, at most, is not written yet until it is synced, closed or given up; nobody
 /// reads one before. What fails is said by the append that finds out, or the sync, and by all
 /// behind it. All else is as with `env`.

@@ -50,6 +50,13 @@ class SegmentFile {
     BRECCIA_TRY(write(offset, bytes));
     return sync(offset, bytes);
   }
+  /// True if it has been written for so long, and is not synced, that the system will soon write
+  /// what it holds by itself, whether or not anybody needs it any more.
+  [[nodiscard]] virtual bool is_stale() const { return false; }
+  /// Becomes another, new file at `path`, awake, whose space is reserved; the one that it was keeps
+  /// its name and bytes, and the image what it has. The file has to be at rest.
+  /// Errors  NotSupported, NoSpace, IOError: it is the file that it was, and there is no new one.
+  [[nodiscard]] virtual Status renew(const std::string& path) { return Status::NotSupported(path); }
   /// Reads the whole medium into the image (buffered); mapped, it is there. Returns an offset from
   /// which on the image holds only zeros, as low as the medium knows it; size() if it knows none.
   /// To be called right after open(), if at all.
@@ -100,6 +107,9 @@ class Files {
 
 /// The folder that holds `path`.
 std::string folder_above(const std::string& path);
+
+/// True if a file in `dir`, which need not be there yet, lies in memory: on tmpfs.
+[[nodiscard]] bool lies_in_memory(const std::string& dir);
 
 /// What lock() says of a folder that somebody holds.
 Status folder_in_use(const std::string& dir);

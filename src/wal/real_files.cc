@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <filesystem>
 #include <mutex>
 #include <optional>
@@ -23,6 +24,7 @@
 #include "base/assert.h"
 #include "base/descriptor.h"
 #include "base/huge_pages.h"
+#include "base/memory.h"
 #include "pmem/region.h"
 #include "wal/ring.h"
 
@@ -160,6 +162,7 @@ class BufferedFile final : public SegmentFile {
   [[nodiscard]] Status write(std::uint64_t offset, std::uint64_t bytes) override {
     BRECCIA_ASSERT(offset <= size() && bytes <= size() - offset);
     BRECCIA_ASSERT(fd_.has_value());
+    has_unsynced_ = true;
     return writer_->write(fd_->get(), image_ + offset, offset, bytes, path_);
   }
 
@@ -168,6 +171,7 @@ class BufferedFile final : public SegmentFile {
     BRECCIA_ASSERT(fd_.has_value());
     // No second try, not even after EINTR: the kernel reports a lost page only once.
     if (::fdatasync(fd_->get()) != 0) return io_status("sync", path_, errno);
+    has_unsynced_ = false;
     return Status::OK();
   }
 
@@ -181,6 +185,26 @@ class BufferedFile final : public SegmentFile {
     const bool is_known = error != EOPNOTSUPP && error != ENOSYS;
     return is_known ? io_status("write and sync", path_, error)
                     : SegmentFile::write_through(offset, bytes);
+  }
+
+  [[nodiscard]] bool is_stale() const override {
+    return has_unsynced_ && Clock::now() - made_ > kStaleAge;
+  }
+  [[nodiscard]] Status renew(const std::string& path) override {
+    BRECCIA_ASSERT(!fd_.has_value());
+    BRECCIA_TAKE(Fd fd, open_file(path, O_CREAT | O_EXCL | O_RDWR));
+    const Status reserved = reserve_space(fd, path, size());
+    auto now = reserved.ok() ? about(fd, path) : Result<struct stat>(base::copy_of(reserved));
+    if (!now.ok()) {
+      ::unlink(path.c_str());
+      return now.status();
+    }
+    path_ = path;
+    about_ = now.value();
+    fd_.emplace(std::move(fd));
+    made_ = Clock::now();
+    has_unsynced_ = false;
+    return Status::OK();
   }
 
   /// Reads what was ever written and skips the rest, so that the image's unused part stays
@@ -205,11 +229,18 @@ class BufferedFile final : public SegmentFile {
     if (image_ != nullptr) ::madvise(image_, size(), MADV_HUGEPAGE);
   }
 
+  using Clock = std::chrono::steady_clock;
+  /// Linux writes what it has had for 30 s (vm.dirty_expire_centisecs), all files that grew old
+  /// together at once.
+  static constexpr std::chrono::seconds kStaleAge{15};
+
   std::string path_;
-  const struct stat about_;
+  struct stat about_;
   std::byte* const image_;
   const std::shared_ptr<Writer> writer_;
   std::optional<Fd> fd_;  // none: at rest
+  Clock::time_point made_ = Clock::now();
+  bool has_unsynced_ = false;
 };
 
 /// A file whose medium is mapped has no use for a descriptor.
@@ -523,8 +554,7 @@ class ReadOnlyFiles final : public Files {
 }  // namespace
 
 Medium medium_of(const std::string& dir) {
-  struct statfs about;
-  if (::statfs(dir.c_str(), &about) == 0 && about.f_type == TMPFS_MAGIC) return Medium::kTmpfs;
+  if (lies_in_memory(dir)) return Medium::kTmpfs;
   return pmem::supports_dax(dir) ? Medium::kDax : Medium::kBuffered;
 }
 
@@ -539,6 +569,16 @@ std::string folder_above(const std::string& path) {
   if (slash == std::string::npos) return ".";
   const std::size_t end = path.find_last_not_of('/', slash);
   return end == std::string::npos ? "/" : path.substr(0, end + 1);
+}
+
+bool lies_in_memory(const std::string& dir) {
+  struct statfs about;
+  std::string found = dir;
+  while (::statfs(found.c_str(), &about) != 0) {
+    if (errno != ENOENT || found == "/" || found == ".") return false;
+    found = folder_above(found);
+  }
+  return about.f_type == TMPFS_MAGIC;
 }
 
 Status folder_in_use(const std::string& dir) {

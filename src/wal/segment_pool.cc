@@ -11,6 +11,7 @@
 #include "base/log.h"
 #include "base/memory.h"
 #include "base/parallel.h"
+#include "base/sometimes.h"
 #include "wal/frame.h"
 #include "wal/recovery.h"
 
@@ -71,17 +72,25 @@ Result<SegmentPtr> SegmentPool::make(std::uint64_t base, std::uint64_t first, st
 }
 
 Result<SegmentPool::Free> SegmentPool::take(std::uint64_t size, std::uint64_t base) {
+  Free found;
   {
     const std::lock_guard lock(free_mutex_);
     for (Free& free : free_) {
       if (free.file->size() != size) continue;
       std::swap(free, free_.back());
-      Free found = std::move(free_.back());
+      found = std::move(free_.back());
       free_.pop_back();
-      return found;
+      break;
     }
   }
-  return create(unfinished_path(digits(base)), size);
+  const bool is_new = found.file == nullptr;
+  if (!is_new && !found.file->is_stale() && !BRECCIA_SOMETIMES(10)) return found;
+  std::string path = unfinished_path(digits(base));
+  if (is_new) return create(path, size);
+  // What goes with the old file the system need not write any more. If there is no new one, it
+  // does.
+  if (found.file->renew(path).ok()) remove(std::exchange(found.path, std::move(path)));
+  return found;
 }
 
 /// A path that no file has.

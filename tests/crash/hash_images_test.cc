@@ -132,7 +132,7 @@ struct Setting {
     options.backend = BackendChoice::kHost;
     options.keys_expected = random->below(64);
     options.wal_dir = random->one_in(2) ? "log" : "folder/for/log";
-    if (random->one_in(4)) options.log_keep_bytes = 2 * options.log_segment_bytes;
+    if (random->one_in(4)) options.log_keep_bytes = std::uint64_t{2} << 26;
     number_mask = random->one_in(2) ? ~std::uint64_t{0} : 7;
     const std::uint64_t sizes[] = {200, 500, 1500};
     roll_bytes = sizes[random->below(3)];

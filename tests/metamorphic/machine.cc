@@ -44,6 +44,11 @@ class CrashSegment final : public wal::SegmentFile {
     BRECCIA_TRY(gate_.pass());
     return below_->sync(offset, bytes);
   }
+  [[nodiscard]] bool is_stale() const override { return below_->is_stale(); }
+  [[nodiscard]] Status renew(const std::string& path) override {
+    BRECCIA_TRY(gate_.pass());
+    return below_->renew(path);
+  }
   [[nodiscard]] Result<std::uint64_t> load() override { return below_->load(); }
 
  private:

@@ -30,6 +30,10 @@ class FaultySegment final : public wal::SegmentFile {
   [[nodiscard]] Status sync(std::uint64_t offset, std::uint64_t bytes) override {
     return faults_->call([&] { return below_->sync(offset, bytes); });
   }
+  [[nodiscard]] bool is_stale() const override { return below_->is_stale(); }
+  [[nodiscard]] Status renew(const std::string& path) override {
+    return faults_->call([&] { return below_->renew(path); });
+  }
   [[nodiscard]] Result<std::uint64_t> load() override {
     return faults_->call([&] { return below_->load(); });
   }

@@ -194,7 +194,7 @@ inline std::shared_ptr<Backend> host_backend() {
 template <class Chosen>
 Status read_files(Backend* backend, std::vector<ListedLevel>* levels, const Chosen& chosen,
                   std::uint64_t piece_bytes = FileReader::kPieceBytes) {
-  FileReader reader(backend, piece_bytes);
+  FileReader reader(backend, piece_bytes, std::make_shared<Unmapper>());
   for (ListedLevel& level : *levels) {
     for (ListedFile& file : level) {
       if (!chosen()) continue;

@@ -108,8 +108,9 @@ void FileLoader::step() {
   }
   if (backend == nullptr || rests || !keeps || !parts_.fault->get().ok()) return forget_all();
   while (readers_.size() < parts_.files->readers()) {
-    readers_.push_back(
-        std::make_unique<residency::FileReader>(backend.get(), residency::FileReader::kPieceBytes));
+    if (unmapper_ == nullptr) unmapper_ = std::make_shared<residency::Unmapper>();
+    readers_.push_back(std::make_unique<residency::FileReader>(
+        backend.get(), residency::FileReader::kPieceBytes, unmapper_));
   }
   std::erase_if(families_, [&](const auto& one) {
     return std::find(ids.begin(), ids.end(), one.first) == ids.end();

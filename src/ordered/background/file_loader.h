@@ -105,6 +105,7 @@ class FileLoader {
 
   const StoreParts parts_;
   Publisher* publisher_;
+  std::shared_ptr<residency::Unmapper> unmapper_;  // from when there are readers
   std::map<FamilyId, Family> families_;
   std::vector<std::unique_ptr<residency::FileReader>> readers_;  // one a thread
   Time rests_until_;

@@ -383,6 +383,23 @@ class SimFile final : public SegmentFile {
       }
     });
   }
+  [[nodiscard]] Status renew(const std::string& path) override {
+    BRECCIA_ASSERT(!awake_);
+    if (mapped()) return Status::NotSupported(path);
+    auto inode = std::make_shared<Inode>(size());
+    Status refused;
+    BRECCIA_TRY(disk_->step([&](Reach reach) {
+      if (disk_->names.find(path) != nullptr) {
+        refused = Status::IOError(path, "exists");
+      } else if (reach == Reach::kWhole) {
+        disk_->names.add(path, inode);
+      }
+    }));
+    BRECCIA_TRY(refused);
+    inode_ = std::move(inode);
+    awake_ = true;
+    return Status::OK();
+  }
   [[nodiscard]] Result<std::uint64_t> load() override {
     BRECCIA_ASSERT(!awake_);
     const std::lock_guard lock(disk_->mutex);
@@ -407,7 +424,7 @@ class SimFile final : public SegmentFile {
   }
 
   const std::shared_ptr<SimDisk::State> disk_;
-  const std::shared_ptr<Inode> inode_;
+  std::shared_ptr<Inode> inode_;
   const std::shared_ptr<Memory> memory_;
   bool awake_;
 };

@@ -76,16 +76,15 @@ TEST(FileSet, BrokenFilesSayNothingWrong) {
     Folder folder(Place::kMemory);
     file.path = folder / "broken.sst";
     const std::uint64_t step = 1 + bytes.size() / testing::share_of(4000);
+    const auto unmapper = std::make_shared<Unmapper>();
     std::uint64_t refused = 0;
     std::uint64_t tried = 0;
     for (std::uint64_t at = 0; at < bytes.size(); at += step, ++tried) {
       std::string broken = bytes;
       broken[at] = static_cast<char>(broken[at] ^ (1 << at % 8));
       std::ofstream(file.path, std::ios::binary) << broken;
-      auto read =
-          FileReader(backend.get(), FileReader::kPieceBytes).read(file.path, [](std::uint64_t) {
-            return Status::OK();
-          });
+      auto read = FileReader(backend.get(), FileReader::kPieceBytes, unmapper)
+                      .read(file.path, [](std::uint64_t) { return Status::OK(); });
       if (!read.ok()) {
         ++refused;
         continue;
@@ -114,7 +113,7 @@ TEST(FileSet, HasLimits) {
   const auto backend = host_backend();
   auto levels = database.files();
   const std::string path = levels.back().front().path;
-  FileReader reader(backend.get(), FileReader::kPieceBytes);
+  FileReader reader(backend.get(), FileReader::kPieceBytes, std::make_shared<Unmapper>());
   std::uint64_t needed = 0;
   Status answer = Status::MemoryLimit();
   const auto goes_on = [&](std::uint64_t bytes) {

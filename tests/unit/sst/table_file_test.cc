@@ -3,12 +3,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <memory>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "base/huge_pages.h"
+#include "base/precedence.h"
 #include "base/random.h"
 #include "support/folder.h"
 #include "support/seeds.h"
@@ -92,6 +96,32 @@ TEST(TableFile, PartsOfPagesWait) {
   ASSERT_TRUE(file->write(bytes.data(), kPage - 100, 0).ok());
   ASSERT_TRUE(file->sync().ok());
   EXPECT_EQ(contents_of(path), bytes.substr(0, 2 * kPage + 50));
+}
+
+// Goal: what nobody waits for gives way to what goes first.
+// Method: so much was written beside that the next one would wait for a minute.
+// Mutation: a write that does not ask is over at once.
+TEST(TableFile, WritesGiveWay) {
+  const testing::Folder dir(testing::Place::kMemory);
+  base::Precedence& all = base::Precedence::of_process();
+  for (const bool by_whole_pages : {false, true}) {
+    auto first = std::make_unique<base::Precedence::First>(&all);
+    all.give_way(60 * base::Precedence::kBesideBytesPerSecond);
+    std::atomic<bool> is_written{false};
+    std::jthread writer([&] {
+      auto file = create_table_file(dir / std::to_string(by_whole_pages), by_whole_pages);
+      ASSERT_TRUE(file.ok());
+      const std::string page(base::kHugePageBytes, 'x');
+      EXPECT_TRUE(file.value()->write(page.data(), page.size(), 0).ok());
+      is_written = true;
+      EXPECT_TRUE(file.value()->sync().ok());
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_FALSE(is_written);
+    first.reset();
+    writer.join();
+    EXPECT_TRUE(is_written);
+  }
 }
 
 }  // namespace breccia::sst

@@ -3,11 +3,15 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <thread>
 
 #include "base/huge_pages.h"
+#include "base/precedence.h"
 #include "base/random.h"
 #include "support/folder.h"
 #include "support/seeds.h"
@@ -211,6 +215,51 @@ TEST(WholePageEnv, RangesAreSyncedLater) {
     ASSERT_EQ(asked.range_synced, asked.bytes);
   }
   EXPECT_EQ(asked.bytes, 10 * kPage);
+}
+
+// Goal: each page is on its way to the medium when it is written, and what is cut off and written
+//   again once more.
+// Mutation: pages that wait for the sync fail, and such as are not counted behind a truncation.
+TEST(WholePageEnv, PagesGoToTheMediumAsTheyCome) {
+  Asked asked;
+  const auto file = file_above(&asked);
+  const std::string page(kPage, 'x');
+  for (std::uint64_t end = kPage; end <= 4 * kPage; end += kPage) {
+    ASSERT_TRUE(file->Append(page, {}, nullptr).ok());
+    ASSERT_EQ(asked.range_synced, end);
+  }
+  ASSERT_TRUE(file->Truncate(kPage, {}, nullptr).ok());
+  asked.range_synced = kPage;
+  ASSERT_TRUE(file->Append(page, {}, nullptr).ok());
+  EXPECT_EQ(asked.range_synced, 2 * kPage);
+  EXPECT_FALSE(asked.has_gap);
+}
+
+// Goal: what RocksDB writes with a low priority, and nothing else, gives way to what goes first.
+// Method: so much was written beside that the next one would wait for a minute.
+// Mutation: a priority that is not kept, or all that give way, fails or takes the minute.
+TEST(WholePageEnv, LowPrioritiesGiveWay) {
+  base::Precedence& all = base::Precedence::of_process();
+  auto first = std::make_unique<base::Precedence::First>(&all);
+  all.give_way(60 * base::Precedence::kBesideBytesPerSecond);
+  const std::string page(kPage, 'x');
+  Asked usual;
+  const auto flushed = file_above(&usual);
+  EXPECT_TRUE(flushed->Append(page, {}, nullptr).ok());
+  EXPECT_EQ(usual.bytes, kPage);
+  Asked low;
+  std::atomic<bool> is_written{false};
+  std::jthread compaction([&] {
+    const auto file = file_above(&low);
+    file->SetIOPriority(rocksdb::Env::IO_LOW);
+    EXPECT_TRUE(file->Append(page, {}, nullptr).ok());
+    is_written = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(is_written);
+  first.reset();
+  compaction.join();
+  EXPECT_EQ(low.bytes, kPage);
 }
 
 // Goal: a file that is neither synced nor closed has what was appended to it.

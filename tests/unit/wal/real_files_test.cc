@@ -150,6 +150,46 @@ TEST(WalRealFiles, LoadKnowsWhereZerosBegin) {
   }
 }
 
+// Goal: a file that is renewed is a new one, with the image that it had; the old one stays as it
+//   was. Where there is something at the new place, nothing is changed.
+// Method: bytes in the old file, others in the new one; both opened again.
+// Mutation: a file that is woken by its old identity, or an image that is made anew, fails.
+TEST(WalRealFiles, RenewedFilesKeepTheirImage) {
+  const Folder folder(Place::kMemory);
+  const auto files = real_files_with(Engine::kPwrite, /*force_buffered=*/true);
+  auto file = files->create(folder / "old", kBytes).take();
+  std::byte* const image = file->image();
+  std::memcpy(image, "old", 3);
+  ASSERT_TRUE(file->write(0, 3).ok());
+  EXPECT_FALSE(file->is_stale());  // it is young
+  file->rest();
+  EXPECT_TRUE(file->renew(folder / "old").IsIOError());
+  ASSERT_TRUE(file->wake(folder / "old").ok());
+  file->rest();
+  ASSERT_TRUE(file->renew(folder / "new").ok());
+  EXPECT_EQ(file->image(), image);
+  std::memcpy(image + 10, "new", 3);
+  ASSERT_TRUE(file->write(10, 3).ok());
+  ASSERT_TRUE(file->sync(10, 3).ok());
+  file->rest();
+  ASSERT_TRUE(file->wake(folder / "new").ok());
+  const auto old = files->open(folder / "old").take();
+  EXPECT_EQ(std::memcmp(old->image(), "old", 3), 0);
+  EXPECT_EQ(old->image()[10], std::byte{0});
+  const auto renewed = files->open(folder / "new").take();
+  EXPECT_EQ(renewed->size(), kBytes);
+  EXPECT_EQ(renewed->image()[0], std::byte{0});
+  EXPECT_EQ(std::memcmp(renewed->image() + 10, "new", 3), 0);
+}
+
+// Goal: it is told where files lie in memory, also of folders that are still to come.
+TEST(WalRealFiles, LiesInMemory) {
+  const Folder memory(Place::kMemory);
+  EXPECT_EQ(lies_in_memory(memory.path()), medium_of(memory.path()) == Medium::kTmpfs);
+  EXPECT_EQ(lies_in_memory(memory / "not/there"), lies_in_memory(memory.path()));
+  EXPECT_FALSE(lies_in_memory("/"));
+}
+
 // Goal: files on tmpfs lie on huge pages, whatever the mount says, when made and when opened again.
 // Method: the kernel's account of a file's map, of which each page was touched; what does not fill
 //         a huge page is there, too, and everything is zero.

@@ -1,0 +1,49 @@
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstdint>
+#include <mutex>
+
+namespace breccia::base {
+
+/// Which writes go first where a disk has too many: those that somebody waits for. A flush that
+/// shares the disk with two dozen threads of a compaction takes several times as long as by itself,
+/// and writers wait for it when memory is full. The kernel does not tell them apart: priorities of
+/// buffered writes are kept by one scheduler of several.
+///
+/// Threads any.
+class Precedence {
+ public:
+  using Clock = std::chrono::steady_clock;
+  /// What the others write in all beside those that go first, bytes a second: little enough for
+  /// these to have most of a disk, and so much that nobody waits for ever.
+  static constexpr std::uint64_t kBesideBytesPerSecond = 200'000'000;
+
+  /// That of all writes to files in this process. It never ends.
+  static Precedence& of_process();
+
+  /// While there is one, its writes go first.
+  class First {
+   public:
+    explicit First(Precedence* precedence);
+    ~First();
+    First(const First&) = delete;
+    First& operator=(const First&) = delete;
+
+   private:
+    Precedence* const precedence_;
+  };
+
+  /// Before a write of `bytes` that nobody waits for: returns at once, or, if others go first, when
+  /// it may go beside them.
+  void give_way(std::uint64_t bytes);
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  int first_ = 0;           // who goes first
+  Clock::time_point next_;  // when the next of the others may go beside them
+};
+
+}  // namespace breccia::base
