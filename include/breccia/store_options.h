@@ -58,7 +58,7 @@ struct StoreOptions {
   std::string wal_dir;
   /// Bytes of a log segment, rounded up to a multiple of 64 MiB. 0: 64 MiB; of an ordered store
   /// whose log is not on tmpfs a sixteenth of Options::memtable_bytes, if that is more, and at most
-  /// 256 MiB.
+  /// 256 MiB, or log_preallocate_bytes.
   std::uint64_t log_segment_bytes = 0;
   /// Bytes of log segments to make ready when the store opens, so that a burst of writes finds them
   /// in memory (and known to the device). More are made as they are needed.

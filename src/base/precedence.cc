@@ -1,22 +1,34 @@
 #include "base/precedence.h"
 
-#include <algorithm>
+#include <linux/magic.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+
+#include <map>
 
 #include "base/assert.h"
 
 namespace breccia::base {
 
-Precedence& Precedence::of_process() {
-  static auto* const precedence = new Precedence();
-  return *precedence;
+Precedence* Precedence::of_disk(const std::string& path) {
+  struct statfs system;
+  struct stat about;
+  if (::statfs(path.c_str(), &system) != 0 || ::stat(path.c_str(), &about) != 0) return nullptr;
+  if (system.f_type == TMPFS_MAGIC) return nullptr;
+  static std::mutex mutex;
+  static auto* const disks = new std::map<dev_t, Precedence>();
+  const std::lock_guard lock(mutex);
+  return &(*disks)[about.st_dev];
 }
 
 Precedence::First::First(Precedence* precedence) : precedence_(precedence) {
+  if (precedence_ == nullptr) return;
   const std::lock_guard lock(precedence_->mutex_);
   if (precedence_->first_++ == 0) precedence_->next_ = Clock::now();
 }
 
 Precedence::First::~First() {
+  if (precedence_ == nullptr) return;
   {
     const std::lock_guard lock(precedence_->mutex_);
     BRECCIA_ASSERT(precedence_->first_ > 0);

@@ -4,6 +4,7 @@
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
+#include <string>
 
 namespace breccia::base {
 
@@ -20,12 +21,15 @@ class Precedence {
   /// these to have most of a disk, and so much that nobody waits for ever.
   static constexpr std::uint64_t kBesideBytesPerSecond = 200'000'000;
 
-  /// That of all writes to files in this process. It never ends.
-  static Precedence& of_process();
+  /// That of the disk on which a file or folder lies, for this process; it never ends. Null: it
+  /// lies in memory, or is not there.
+  [[nodiscard]] static Precedence* of_disk(const std::string& path);
 
-  /// While there is one, its writes go first.
+  /// While there is one, its writes go first. To be held for writes alone: who waits for others
+  /// with it keeps them waiting.
   class First {
    public:
+    /// Null: nobody is kept waiting.
     explicit First(Precedence* precedence);
     ~First();
     First(const First&) = delete;

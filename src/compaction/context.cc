@@ -208,6 +208,15 @@ std::vector<KeyRange> joined(std::vector<KeyRange> ranges) {
   return joined;
 }
 
+/// Whether RocksDB wants writers to wait until compactions are further.
+bool slows_writers(rocksdb::DB& database) {
+  std::uint64_t is_stopped = 0;
+  std::uint64_t delayed_to = 0;
+  (void)database.GetIntProperty(rocksdb::DB::Properties::kIsWriteStopped, &is_stopped);
+  (void)database.GetIntProperty(rocksdb::DB::Properties::kActualDelayedWriteRate, &delayed_to);
+  return is_stopped != 0 || delayed_to != 0;
+}
+
 LiveFiles files_of(rocksdb::DB& database, const std::string& family) {
   LiveFiles all;
   database.GetLiveFilesMetaData(&all);
@@ -435,6 +444,7 @@ Context gather(const Begun& begun, const ServiceJob& job, const Declared& declar
   merge.origin.compression_options =
       compression_text(compression_options(job.family_options, merge.rules.is_bottommost));
   merge.by_whole_pages = tree::is_whole_page_env(database.GetEnv());
+  merge.is_urgent = [&database] { return slows_writers(database); };
   merge.file_bytes = file_bytes_of(files, job.output_level, job.family_options);
   return context;
 }

@@ -33,9 +33,14 @@ Options with_defaults(Options options, const std::string& path) {
   if (!options.clean_bytes.has_value()) options.clean_bytes = options.memtable_bytes;
   if (!options.entry_cache_bytes.has_value()) options.entry_cache_bytes = tree::kEntryCacheBytes;
   if (!options.wait_us_max.has_value()) options.wait_us_max = 60'000'000;
-  if (options.log_segment_bytes == 0 && !wal::lies_in_memory(tree::log_folder(options, path))) {
+  const bool is_on_disk = wal::files_of(options.rocksdb.env) == nullptr &&
+                          !wal::lies_in_memory(tree::log_folder(options, path));
+  if (options.log_segment_bytes == 0 && is_on_disk) {
     // Each costs two waits for the disk, which are long beside compactions.
     options.log_segment_bytes = std::min(options.memtable_bytes / 16, 256 * kMiB);
+    if (options.log_preallocate_bytes > 0) {
+      options.log_segment_bytes = std::min(options.log_segment_bytes, options.log_preallocate_bytes);
+    }
   }
   options.log_segment_bytes = base::round_up(std::max<std::uint64_t>(options.log_segment_bytes, 1),
                                              limits::kLogWindowBytes);

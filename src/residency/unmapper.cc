@@ -7,6 +7,7 @@
 
 #include "base/assert.h"
 #include "base/clock.h"
+#include "base/memory.h"
 
 namespace breccia::residency {
 
@@ -17,9 +18,15 @@ constexpr std::uint64_t kBusyMicros = 1'000;
 
 }  // namespace
 
-Unmapper::Unmapper() : thread_([this] { run(); }) {}
+Unmapper::Unmapper() {
+  base::or_error([this] {
+    thread_ = std::thread([this] { run(); });
+    return Status::OK();
+  }).PermitUncheckedError();
+}
 
 Unmapper::~Unmapper() {
+  if (!thread_.joinable()) return;
   {
     const std::lock_guard lock(mutex_);
     ends_ = true;
@@ -31,6 +38,10 @@ Unmapper::~Unmapper() {
 
 void Unmapper::unmap(std::unique_ptr<Mapping> mapping) {
   BRECCIA_ASSERT(mapping->next == nullptr && mapping->bytes > 0);
+  if (!thread_.joinable()) {
+    (void)munmap(mapping->data, mapping->bytes);
+    return;
+  }
   {
     const std::lock_guard lock(mutex_);
     mapping->next = std::move(given_);

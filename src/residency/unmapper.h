@@ -17,6 +17,7 @@ namespace breccia::residency {
 /// Threads any.
 class Unmapper {
  public:
+  /// Where the system gives no thread, mappings end at once.
   Unmapper();
   /// Waits until all is unmapped.
   ~Unmapper();
@@ -29,7 +30,7 @@ class Unmapper {
     std::uint64_t bytes = 0;
     std::unique_ptr<Mapping> next = nullptr;
   };
-  /// Returns at once.
+  /// Returns at once, if there is a thread.
   void unmap(std::unique_ptr<Mapping> mapping);
 
  private:

@@ -24,10 +24,12 @@ namespace {
 
 class SystemFile final : public TableFile {
  public:
-  SystemFile(std::string path, int number) : path_(std::move(path)), file_(number) {}
+  /// `disk`: on which writes give way; null: they do not.
+  SystemFile(std::string path, int number, base::Precedence* disk)
+      : path_(std::move(path)), file_(number), disk_(disk) {}
 
   Status write(const char* bytes, std::uint64_t count, std::uint64_t offset) override {
-    base::Precedence::of_process().give_way(count);
+    if (disk_ != nullptr) disk_->give_way(count);
     for (std::uint64_t at = 0; at < count;) {
       const ssize_t done =
           ::pwrite(file_.get(), bytes + at, count - at, static_cast<off_t>(offset + at));
@@ -36,11 +38,7 @@ class SystemFile final : public TableFile {
       if (done <= 0) return pmem::status_of_errno("write " + path_, done < 0 ? errno : ENOSPC);
       at += static_cast<std::uint64_t>(done);
     }
-    // It goes to the disk now, not all at once with the sync, which others would have to wait for.
-    // Advice: a failure is the sync's to say.
-    (void)::sync_file_range(file_.get(), static_cast<off_t>(offset), static_cast<off_t>(count),
-                            SYNC_FILE_RANGE_WRITE);
-    return Status::OK();
+    return begin_sync(offset, count);
   }
   Status sync() override {
     if (::fdatasync(file_.get()) == 0) return Status::OK();
@@ -48,8 +46,19 @@ class SystemFile final : public TableFile {
   }
 
  private:
+  /// It goes to the disk now, not all at once with the sync, which others would have to wait for.
+  /// What fails is told here alone: the system may have dropped the pages.
+  Status begin_sync(std::uint64_t offset, std::uint64_t count) {
+    const int failed = ::sync_file_range(file_.get(), static_cast<off_t>(offset),
+                                         static_cast<off_t>(count), SYNC_FILE_RANGE_WRITE);
+    const bool is_advice = failed == 0 || errno == ENOSYS || errno == EINVAL || errno == ESPIPE ||
+                           errno == EPERM;  // this one cannot
+    return is_advice ? Status::OK() : pmem::status_of_errno("begin to sync " + path_, errno);
+  }
+
   const std::string path_;
   const pmem::Descriptor file_;
+  base::Precedence* const disk_;
 };
 
 /// Writes what it gets by whole pages, in whatever order that comes.
@@ -155,11 +164,13 @@ class EnvFile final : public TableFile {
 
 }  // namespace
 
-Result<std::unique_ptr<TableFile>> create_table_file(const std::string& path, bool by_whole_pages) {
+Result<std::unique_ptr<TableFile>> create_table_file(const std::string& path,
+                                                     const TableFileOptions& options) {
   const int number = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (number < 0) return pmem::status_of_errno("create " + path, errno);
-  std::unique_ptr<TableFile> file = std::make_unique<SystemFile>(path, number);
-  if (by_whole_pages) file = std::make_unique<WholePageFile>(std::move(file));
+  base::Precedence* const disk = options.gives_way ? base::Precedence::of_disk(path) : nullptr;
+  std::unique_ptr<TableFile> file = std::make_unique<SystemFile>(path, number, disk);
+  if (options.by_whole_pages) file = std::make_unique<WholePageFile>(std::move(file));
   return file;
 }
 

@@ -22,15 +22,23 @@ class TableFile {
   [[nodiscard]] virtual Status sync() = 0;
 };
 
-/// A new file of the system's, written beside what goes first (base/precedence.h), and to the disk
-/// as it comes. `by_whole_pages`: what is written leaves in whole huge pages, so
-/// that the system's cache has it in such, and what begins or ends within one waits for the rest of
-/// it, or the sync (tree/whole_page_env.h says why).
+/// How a table of the system's is written: to the disk as it comes, and
+struct TableFileOptions {
+  /// What is written leaves in whole huge pages, so that the system's cache has it in such, and
+  /// what begins or ends within one waits for the rest of it, or the sync (tree/whole_page_env.h
+  /// says why).
+  bool by_whole_pages = false;
+  /// Nobody waits for it: beside what goes first (base/precedence.h).
+  bool gives_way = false;
+};
+
+/// A new file of the system's.
 /// Shape   behind the last write() of all, and before sync(), no place is left out.
 /// Errors  IOError: there is one, or none can be made; NoSpace. By whole pages write() has
 ///         MemoryLimit, too.
 /// Threads write() any, at different places.
-Result<std::unique_ptr<TableFile>> create_table_file(const std::string& path, bool by_whole_pages);
+Result<std::unique_ptr<TableFile>> create_table_file(const std::string& path,
+                                                     const TableFileOptions& options);
 
 /// A new file of an Env's, in the place of one that has the name; that one's other names keep their
 /// bytes.

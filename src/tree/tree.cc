@@ -120,6 +120,7 @@ Result<std::unique_ptr<Tree>> Tree::open(const Options& options, const std::stri
   const LogNote note = read_log_note(env, path);
   const std::string manifest = manifest_of(env, path);  // opening begins another
   BRECCIA_TRY(below->open_families(options, path));
+  below->disk_ = base::Precedence::of_disk(path);
   BRECCIA_TRY(below->clear_staging());
   BRECCIA_TAKE(below->watermark_, read_watermark(below->db(), below->hidden_.get()));
   if (below->store_id() == 0 || below->store_id() != mark) {
@@ -419,6 +420,7 @@ Status Tree::ingest(const std::vector<FamilyFile>& files, std::uint64_t applied,
 Status Tree::ingest_files(const std::vector<rocksdb::IngestExternalFileArg>& files) {
   const InstallGate::Ingest alone(gate_.get(), [this] { return is_idle(); });
   const KeptEvents events(KeptEvents::Then::kPost);
+  const base::Precedence::First first(disk_);  // it syncs them
   const Status status = base::or_memory_limit([&] { return db_->IngestExternalFiles(files); });
   if (!status.IsMemoryLimit()) return base::copy_of(status);
   // An exception in the middle of RocksDB is no error that can be tried again.

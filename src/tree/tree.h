@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/precedence.h"
 #include "base/result.h"
 #include "exec/host/host_memory.h"
 #include "tree/layout.h"
@@ -133,6 +134,8 @@ class Tree {
   [[nodiscard]] bool overloaded() const;
 
   [[nodiscard]] rocksdb::DB* db() const { return db_.get(); }
+  /// That of writes to the tree's disk; null: it has none.
+  [[nodiscard]] base::Precedence* disk() const { return disk_; }
 
  private:
   Tree();
@@ -166,6 +169,7 @@ class Tree {
   TreeFamily hidden_;
   rocksdb::Options options_;
   std::string path_;
+  base::Precedence* disk_ = nullptr;
   int flush_parts_ = 1;
   Watermark watermark_;
   std::vector<LogPart> log_parts_;

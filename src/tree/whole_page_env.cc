@@ -10,7 +10,6 @@
 #include "base/assert.h"
 #include "base/huge_pages.h"
 #include "base/memory.h"
-#include "base/precedence.h"
 
 namespace breccia::tree {
 
@@ -28,8 +27,9 @@ constexpr std::uint64_t kPageBytes = base::kHugePageBytes;
 /// Threads one owner.
 class WholePages final : public rocksdb::FSWritableFileOwnerWrapper {
  public:
-  WholePages(std::unique_ptr<FSWritableFile> file, std::unique_ptr<char[]> page)
-      : FSWritableFileOwnerWrapper(std::move(file)), page_(std::move(page)) {}
+  WholePages(std::unique_ptr<FSWritableFile> file, std::unique_ptr<char[]> page,
+             base::Precedence* disk)
+      : FSWritableFileOwnerWrapper(std::move(file)), page_(std::move(page)), disk_(disk) {}
   /// Who neither syncs nor closes a file has what he appended, as ever.
   ~WholePages() override {
     base::as_memory_allows(
@@ -101,7 +101,7 @@ class WholePages final : public rocksdb::FSWritableFileOwnerWrapper {
   IOStatus write_held(const IOOptions& options, IODebugContext* debug) {
     if (has_failed_) return failed_before();
     if (held_ == 0) return IOStatus::OK();
-    if (gives_way_) base::Precedence::of_process().give_way(held_);
+    if (gives_way_ && disk_ != nullptr) disk_->give_way(held_);
     IOStatus status = target()->Append(Slice(page_.get(), held_), options, debug);
     // How much of it is there is unknown: it cannot be written again behind that.
     has_failed_ = !status.ok();
@@ -113,6 +113,8 @@ class WholePages final : public rocksdb::FSWritableFileOwnerWrapper {
     if (end <= range_synced_) return IOStatus::OK();
     IOStatus status = target()->RangeSync(range_synced_, end - range_synced_, options, debug);
     if (status.ok()) range_synced_ = end;
+    // The system may have told all that it knows of what failed.
+    has_failed_ = has_failed_ || !status.ok();
     return status;
   }
   /// A write failed before. Without words, which would want memory: who closes a file hears it,
@@ -120,6 +122,7 @@ class WholePages final : public rocksdb::FSWritableFileOwnerWrapper {
   static IOStatus failed_before() { return IOStatus::IOError(); }
 
   const std::unique_ptr<char[]> page_;
+  base::Precedence* const disk_;
   std::uint64_t written_ = 0;
   std::uint64_t held_ = 0;  // in page_, behind what is written
   std::uint64_t range_synced_ = 0;
@@ -140,7 +143,8 @@ class WholePageFiles final : public rocksdb::FileSystemWrapper {
     IOStatus status = target()->NewWritableFile(name, options, file, debug);
     if (!status.ok() || !name.ends_with(".sst") || (*file)->use_direct_io()) return status;
     // Without the memory it is written as it comes.
-    base::as_memory_allows([&] { write_by_whole_pages(file); });
+    base::as_memory_allows(
+        [&] { write_by_whole_pages(file, base::Precedence::of_disk(name)); });
     return status;
   }
   Status RegisterDbPaths(const std::vector<std::string>& paths) override {
@@ -153,9 +157,9 @@ class WholePageFiles final : public rocksdb::FileSystemWrapper {
 
 }  // namespace
 
-void write_by_whole_pages(std::unique_ptr<rocksdb::FSWritableFile>* file) {
+void write_by_whole_pages(std::unique_ptr<rocksdb::FSWritableFile>* file, base::Precedence* disk) {
   std::unique_ptr<char[]> page(new char[kPageBytes]);
-  *file = std::make_unique<WholePages>(std::move(*file), std::move(page));
+  *file = std::make_unique<WholePages>(std::move(*file), std::move(page), disk);
 }
 
 rocksdb::Env* whole_page_env(rocksdb::Env* env) {

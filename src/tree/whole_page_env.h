@@ -5,6 +5,8 @@
 
 #include <memory>
 
+#include "base/precedence.h"
+
 namespace breccia::tree {
 
 /// An Env whose tables come into the system's cache in huge pages: what is appended to one is
@@ -14,7 +16,7 @@ namespace breccia::tree {
 /// tables for each otherwise (docs/impl/residency.md, "Pages").
 ///
 /// Each page is on its way to the disk when it is written. What RocksDB writes with a low priority,
-/// compactions, gives way to what goes first (base/precedence.h).
+/// compactions for which no writer waits, gives way to what goes first (base/precedence.h).
 ///
 /// Of a table a page, at most, is not written yet until it is synced, closed or given up; nobody
 /// reads one before. What fails is said by the append that finds out, or the sync, and by all
@@ -24,9 +26,9 @@ namespace breccia::tree {
 /// Threads any.
 [[nodiscard]] rocksdb::Env* whole_page_env(rocksdb::Env* env);
 
-/// Makes *file one that is written by whole pages.
+/// Makes *file, which lies on that disk, one that is written by whole pages.
 /// Errors  std::bad_alloc: it is what it was.
-void write_by_whole_pages(std::unique_ptr<rocksdb::FSWritableFile>* file);
+void write_by_whole_pages(std::unique_ptr<rocksdb::FSWritableFile>* file, base::Precedence* disk);
 
 /// True of what whole_page_env() makes of the system's own Env.
 [[nodiscard]] bool is_whole_page_env(const rocksdb::Env* env);

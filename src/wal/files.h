@@ -50,8 +50,8 @@ class SegmentFile {
     BRECCIA_TRY(write(offset, bytes));
     return sync(offset, bytes);
   }
-  /// True if it has been written for so long, and is not synced, that the system will soon write
-  /// what it holds by itself, whether or not anybody needs it any more.
+  /// True if what was written to it has not been synced for so long that the system will soon write
+  /// it by itself, whether or not anybody needs it any more.
   [[nodiscard]] virtual bool is_stale() const { return false; }
   /// Becomes another, new file at `path`, awake, whose space is reserved; the one that it was keeps
   /// its name and bytes, and the image what it has. The file has to be at rest.

@@ -135,6 +135,9 @@ class Preparer {
         until_ = next_;
       }
       wake_.notify_all();
+      lock.unlock();
+      pool_->remove_obsolete();
+      lock.lock();
     }
     // Nobody takes after the stop, but a request may be open.
     until_ = next_;

@@ -162,7 +162,7 @@ class BufferedFile final : public SegmentFile {
   [[nodiscard]] Status write(std::uint64_t offset, std::uint64_t bytes) override {
     BRECCIA_ASSERT(offset <= size() && bytes <= size() - offset);
     BRECCIA_ASSERT(fd_.has_value());
-    has_unsynced_ = true;
+    note_unsynced();
     return writer_->write(fd_->get(), image_ + offset, offset, bytes, path_);
   }
 
@@ -188,10 +188,12 @@ class BufferedFile final : public SegmentFile {
   }
 
   [[nodiscard]] bool is_stale() const override {
-    return has_unsynced_ && Clock::now() - made_ > kStaleAge;
+    const auto age = Clock::now() - unsynced_since_;
+    return has_unsynced_ && age > kStaleAge && age < kWrittenAge;
   }
   [[nodiscard]] Status renew(const std::string& path) override {
     BRECCIA_ASSERT(!fd_.has_value());
+    std::string own = path;  // there is no memory to be found behind the file
     BRECCIA_TAKE(Fd fd, open_file(path, O_CREAT | O_EXCL | O_RDWR));
     const Status reserved = reserve_space(fd, path, size());
     auto now = reserved.ok() ? about(fd, path) : Result<struct stat>(base::copy_of(reserved));
@@ -199,10 +201,9 @@ class BufferedFile final : public SegmentFile {
       ::unlink(path.c_str());
       return now.status();
     }
-    path_ = path;
+    path_ = std::move(own);
     about_ = now.value();
     fd_.emplace(std::move(fd));
-    made_ = Clock::now();
     has_unsynced_ = false;
     return Status::OK();
   }
@@ -229,18 +230,25 @@ class BufferedFile final : public SegmentFile {
     if (image_ != nullptr) ::madvise(image_, size(), MADV_HUGEPAGE);
   }
 
+  void note_unsynced() {
+    const auto now = Clock::now();
+    if (!has_unsynced_ || now - unsynced_since_ > kWrittenAge) unsynced_since_ = now;
+    has_unsynced_ = true;
+  }
+
   using Clock = std::chrono::steady_clock;
   /// Linux writes what it has had for 30 s (vm.dirty_expire_centisecs), all files that grew old
-  /// together at once.
+  /// together at once, and looks for it every 5 s. What is older it has written.
   static constexpr std::chrono::seconds kStaleAge{15};
+  static constexpr std::chrono::seconds kWrittenAge{35};
 
   std::string path_;
   struct stat about_;
   std::byte* const image_;
   const std::shared_ptr<Writer> writer_;
   std::optional<Fd> fd_;  // none: at rest
-  Clock::time_point made_ = Clock::now();
   bool has_unsynced_ = false;
+  Clock::time_point unsynced_since_;
 };
 
 /// A file whose medium is mapped has no use for a descriptor.

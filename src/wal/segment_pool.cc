@@ -83,14 +83,26 @@ Result<SegmentPool::Free> SegmentPool::take(std::uint64_t size, std::uint64_t ba
       break;
     }
   }
-  const bool is_new = found.file == nullptr;
-  if (!is_new && !found.file->is_stale() && !BRECCIA_SOMETIMES(10)) return found;
-  std::string path = unfinished_path(digits(base));
-  if (is_new) return create(path, size);
-  // What goes with the old file the system need not write any more. If there is no new one, it
-  // does.
-  if (found.file->renew(path).ok()) remove(std::exchange(found.path, std::move(path)));
+  if (found.file == nullptr) return create(unfinished_path(digits(base)), size);
+  if (found.file->is_stale() || BRECCIA_SOMETIMES(10)) renew(&found, base);
   return found;
+}
+
+/// Gives a free file's image another file, so that the system need not write what the old one
+/// holds. As it was, if there is no other, or no memory: an image must not go without a word.
+void SegmentPool::renew(Free* free, std::uint64_t base) {
+  base::as_memory_allows([&] {
+    std::string path = unfinished_path(digits(base));
+    // Removed later, when nobody waits for a segment: that takes a while.
+    const auto [old, is_new] = obsolete_.try_emplace(free->path);
+    BRECCIA_ASSERT(is_new);
+    const Status renewed = base::or_memory_limit([&] { return free->file->renew(path); });
+    if (renewed.ok()) {
+      free->path = std::move(path);
+    } else {
+      obsolete_.erase(old);
+    }
+  });
 }
 
 /// A path that no file has.
@@ -291,7 +303,7 @@ void SegmentPool::remove(const std::string& path) {
   const Status status = options_.files->remove(path);
   if (status.ok()) {
     obsolete_.erase(path);
-  } else if (obsolete_.insert(path).second) {
+  } else if (!std::exchange(obsolete_[path], true)) {
     log(LogLevel::kWarning,
         path + " is not needed any more, but cannot be removed: " + status.ToString() +
             ". It is tried again with each flush; check who may write to the folder, or remove the "
@@ -354,8 +366,17 @@ void SegmentPool::trim() {
     base::as_memory_allows([&] { remove(free.path); });
     unmap(std::move(free.file));
   }
-  const std::set<std::string> again = obsolete_;
-  for (const std::string& path : again) remove(path);
+  remove_all_obsolete();
+}
+
+void SegmentPool::remove_obsolete() {
+  const std::lock_guard lock(files_mutex_);
+  base::as_memory_allows([this] { remove_all_obsolete(); });
+}
+
+void SegmentPool::remove_all_obsolete() {
+  const std::map<std::string, bool> all = obsolete_;
+  for (const auto& [path, is_told] : all) remove(path);
 }
 
 void SegmentPool::close() {

@@ -1,10 +1,10 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -77,6 +77,8 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   /// the most segments that were in use since the trim before the last one, whichever is more; and
   /// tries again to remove what could not be removed before.
   void trim();
+  /// Removes what is to be: files in whose place there are others.
+  void remove_obsolete();
   /// From now on files that come back are closed and stay where they are.
   void close();
 
@@ -89,9 +91,11 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   [[nodiscard]] Result<std::unique_ptr<SegmentFile>> open_own(std::uint64_t base,
                                                               const std::string& path);
   [[nodiscard]] Result<Free> take(std::uint64_t size, std::uint64_t base);
+  void renew(Free* free, std::uint64_t base);
   [[nodiscard]] Result<Free> create(const std::string& path, std::uint64_t size);
   [[nodiscard]] std::string unfinished_path(const std::string& begin);
   void remove(const std::string& path);
+  void remove_all_obsolete();
   [[nodiscard]] bool has_room_for_one_more();
   [[nodiscard]] bool has_free(const std::string& path) const;
   [[nodiscard]] Status name(Free* free, std::uint64_t base, std::uint64_t first,
@@ -105,7 +109,8 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   const std::uint64_t store_id_;
   std::mutex files_mutex_;  // calls of options_.files and what follows; before free_mutex_
   std::uint64_t names_given_ = 0;
-  std::set<std::string> obsolete_;  // paths that could not be removed
+  /// Paths that are to be removed, and whether it was told that they cannot be.
+  std::map<std::string, bool> obsolete_;
   /// Where names are to be cleared from, and not all are: some of the free files have such names.
   std::optional<std::uint64_t> clear_from_;
   std::mutex free_mutex_;

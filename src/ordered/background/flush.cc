@@ -10,6 +10,7 @@
 
 #include "base/own_threads.h"
 #include "base/parallel.h"
+#include "base/precedence.h"
 #include "base/prefetch.h"
 #include "ordered/read/versions.h"
 #include "record/keyed_hash.h"
@@ -345,6 +346,8 @@ class FamilyFlush {
     const std::size_t lists = hashes->size();
     hashes->resize(lists + count, {family_.id, view_.below.caches(family_.in_tree()),
                                    filters_.wants(family_) ? &filters_.seed() : nullptr});
+    // Writers wait for this if memory is full.
+    const base::Precedence::First first(below_.disk());
     base::in_own_threads(count, [&](std::size_t part) {
       statuses[part] = base::or_error([&] {
         EntryReader reader(view_, family_, payloads, cuts[part], cuts[part + 1],

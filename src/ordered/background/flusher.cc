@@ -6,7 +6,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 #include "base/memory.h"
-#include "base/precedence.h"
 #include "ordered/background/flush.h"
 #include "ordered/background/waits.h"
 
@@ -236,8 +235,6 @@ Status Flusher::flush_taken(const ViewPtr& view, std::uint64_t applied, bool man
     if (one.ok()) merged.emplace_back(runs.front(), one.value());
     return one;
   };
-  // Writers wait for it if memory is full.
-  const base::Precedence::First first(&base::Precedence::of_process());
   auto flushed =
       flush_view(*view, applied, {parts_.below, sizes_.files, parts_.filters}, merge, &change,
                  [&] { shown = show_when_flushed(view, applied, merged, &change); });

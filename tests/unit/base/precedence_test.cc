@@ -1,18 +1,25 @@
 #include "base/precedence.h"
 
 #include <gtest/gtest.h>
+#include <linux/magic.h>
+#include <sys/statfs.h>
 
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <fstream>
 #include <memory>
 #include <thread>
 #include <vector>
+
+#include "support/folder.h"
 
 namespace breccia::base {
 
 namespace {
 
+/// What takes the minute that a test speaks of takes longer.
+constexpr std::chrono::seconds kLong{30};
 constexpr std::uint64_t kBytesPerMilli = Precedence::kBesideBytesPerSecond / 1000;
 
 }  // namespace
@@ -22,6 +29,7 @@ constexpr std::uint64_t kBytesPerMilli = Precedence::kBesideBytesPerSecond / 100
 // Mutation: a wait for its turn alone takes the minute.
 TEST(Precedence, NobodyWaitsForNobody) {
   Precedence precedence;
+  const auto start = Precedence::Clock::now();
   precedence.give_way(60'000 * kBytesPerMilli);
   precedence.give_way(60'000 * kBytesPerMilli);
   {
@@ -30,6 +38,24 @@ TEST(Precedence, NobodyWaitsForNobody) {
     precedence.give_way(60'000 * kBytesPerMilli);
   }
   precedence.give_way(1);
+  const Precedence::First none(nullptr);
+  EXPECT_LT(Precedence::Clock::now() - start, kLong);
+}
+
+// Goal: there is one for each disk, and none for memory.
+TEST(Precedence, DisksHaveOne) {
+  const testing::Folder disk(testing::Place::kDisk);
+  const testing::Folder memory(testing::Place::kMemory);
+  struct statfs about;
+  ASSERT_EQ(::statfs(disk.path().c_str(), &about), 0);
+  if (about.f_type != TMPFS_MAGIC) {
+    ASSERT_NE(Precedence::of_disk(disk.path()), nullptr);
+    std::ofstream(disk / "file") << "x";
+    EXPECT_EQ(Precedence::of_disk(disk / "file"), Precedence::of_disk(disk.path()));
+  }
+  ASSERT_EQ(::statfs(memory.path().c_str(), &about), 0);
+  EXPECT_EQ(Precedence::of_disk(memory.path()) == nullptr, about.f_type == TMPFS_MAGIC);
+  EXPECT_EQ(Precedence::of_disk(disk / "not/there"), nullptr);
 }
 
 // Goal: beside those that go first the others write so much in all, by however many threads.
@@ -60,6 +86,7 @@ TEST(Precedence, AllGoOnBehindTheLastOne) {
   auto first = std::make_unique<Precedence::First>(&precedence);
   auto second = std::make_unique<Precedence::First>(&precedence);
   precedence.give_way(60'000 * kBytesPerMilli);
+  const auto start = Precedence::Clock::now();
   std::atomic<bool> is_over{false};
   std::jthread writer([&] {
     precedence.give_way(1);
@@ -71,6 +98,7 @@ TEST(Precedence, AllGoOnBehindTheLastOne) {
   second.reset();
   writer.join();
   EXPECT_TRUE(is_over);
+  EXPECT_LT(Precedence::Clock::now() - start, kLong);
 }
 
 }  // namespace breccia::base

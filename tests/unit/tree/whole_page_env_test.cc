@@ -49,6 +49,7 @@ struct Asked {
   std::uint64_t range_synced = 0;
   bool has_gap = false;  // a range was synced that does not begin where the last one ended
   int truncations_left = 1000;
+  bool range_syncs_fail = false;
 };
 
 class Below final : public rocksdb::FSWritableFile {
@@ -85,6 +86,7 @@ class Below final : public rocksdb::FSWritableFile {
                               const rocksdb::IOOptions& /*options*/,
                               rocksdb::IODebugContext* /*debug*/) override {
     EXPECT_LE(offset + bytes, asked_->bytes) << "what is not written yet";
+    if (asked_->range_syncs_fail) return rocksdb::IOStatus::IOError("failed");
     asked_->has_gap = asked_->has_gap || offset > asked_->range_synced;
     asked_->range_synced = std::max(asked_->range_synced, offset + bytes);
     return rocksdb::IOStatus::OK();
@@ -95,9 +97,10 @@ class Below final : public rocksdb::FSWritableFile {
 };
 
 /// A file by whole pages above such a one.
-std::unique_ptr<rocksdb::FSWritableFile> file_above(Asked* asked) {
+std::unique_ptr<rocksdb::FSWritableFile> file_above(Asked* asked,
+                                                    base::Precedence* disk = nullptr) {
   std::unique_ptr<rocksdb::FSWritableFile> file = std::make_unique<Below>(asked);
-  write_by_whole_pages(&file);
+  write_by_whole_pages(&file, disk);
   return file;
 }
 
@@ -167,14 +170,16 @@ TEST(WholePageEnv, WritesEndWherePagesDo) {
 // Goal: a medium without room fails the append that finds out, or the sync, and everything behind
 //   it: what is there of the page is unknown.
 // Method: the first write to the file below fails, or the second; or one that is to be compared on
-//   its way, or a truncation.
+//   its way, or a truncation, or a page that is to be on its way.
 // Mutation: a page that is written again, or forgotten, fails.
 TEST(WholePageEnv, AFailureLasts) {
   const rocksdb::IOOptions options;
   for (const std::uint64_t bytes : {std::uint64_t{10}, kPage - 1, kPage, 3 * kPage}) {
-    for (const int how : {0, 1, 2}) {
+    for (const int how : {0, 1, 2, 3}) {
+      if (how == 3 && bytes < kPage) continue;
       Asked asked;
-      asked.appends_left = how == 2 ? 1000 : bytes < kPage ? 0 : bytes / kPage - 1;
+      asked.range_syncs_fail = how == 3;
+      asked.appends_left = how >= 2 ? 1000 : bytes < kPage ? 0 : bytes / kPage - 1;
       asked.truncations_left = 0;
       const auto file = file_above(&asked);
       const std::string data(bytes, 'x');
@@ -184,9 +189,12 @@ TEST(WholePageEnv, AFailureLasts) {
       } else if (how == 1) {
         asked.appends_left = 0;
         EXPECT_FALSE(file->Append(data, options, rocksdb::DataVerificationInfo(), nullptr).ok());
-      } else {
+      } else if (how == 2) {
         EXPECT_TRUE(file->Append(data, options, nullptr).ok());
         EXPECT_FALSE(file->Truncate(1, options, nullptr).ok());
+      } else {
+        EXPECT_FALSE(file->Append(data, options, nullptr).ok());
+        asked.range_syncs_fail = false;
       }
       const std::uint64_t there = asked.bytes;
       asked.appends_left = 1000;
@@ -239,18 +247,19 @@ TEST(WholePageEnv, PagesGoToTheMediumAsTheyCome) {
 // Method: so much was written beside that the next one would wait for a minute.
 // Mutation: a priority that is not kept, or all that give way, fails or takes the minute.
 TEST(WholePageEnv, LowPrioritiesGiveWay) {
-  base::Precedence& all = base::Precedence::of_process();
-  auto first = std::make_unique<base::Precedence::First>(&all);
-  all.give_way(60 * base::Precedence::kBesideBytesPerSecond);
+  base::Precedence disk;
+  auto first = std::make_unique<base::Precedence::First>(&disk);
+  disk.give_way(60 * base::Precedence::kBesideBytesPerSecond);
+  const auto begin = std::chrono::steady_clock::now();
   const std::string page(kPage, 'x');
   Asked usual;
-  const auto flushed = file_above(&usual);
+  const auto flushed = file_above(&usual, &disk);
   EXPECT_TRUE(flushed->Append(page, {}, nullptr).ok());
   EXPECT_EQ(usual.bytes, kPage);
   Asked low;
   std::atomic<bool> is_written{false};
   std::jthread compaction([&] {
-    const auto file = file_above(&low);
+    const auto file = file_above(&low, &disk);
     file->SetIOPriority(rocksdb::Env::IO_LOW);
     EXPECT_TRUE(file->Append(page, {}, nullptr).ok());
     is_written = true;
@@ -260,6 +269,7 @@ TEST(WholePageEnv, LowPrioritiesGiveWay) {
   first.reset();
   compaction.join();
   EXPECT_EQ(low.bytes, kPage);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(30));
 }
 
 // Goal: a file that is neither synced nor closed has what was appended to it.

@@ -3,7 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <dirent.h>
+#include <linux/magic.h>
 #include <sys/resource.h>
+#include <sys/statfs.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -184,10 +186,13 @@ TEST(WalRealFiles, RenewedFilesKeepTheirImage) {
 
 // Goal: it is told where files lie in memory, also of folders that are still to come.
 TEST(WalRealFiles, LiesInMemory) {
-  const Folder memory(Place::kMemory);
-  EXPECT_EQ(lies_in_memory(memory.path()), medium_of(memory.path()) == Medium::kTmpfs);
-  EXPECT_EQ(lies_in_memory(memory / "not/there"), lies_in_memory(memory.path()));
-  EXPECT_FALSE(lies_in_memory("/"));
+  for (const Place place : {Place::kMemory, Place::kDisk}) {
+    const Folder folder(place);
+    struct statfs about;
+    ASSERT_EQ(::statfs(folder.path().c_str(), &about), 0);
+    EXPECT_EQ(lies_in_memory(folder.path()), about.f_type == TMPFS_MAGIC);
+    EXPECT_EQ(lies_in_memory(folder / "not/there"), about.f_type == TMPFS_MAGIC);
+  }
 }
 
 // Goal: files on tmpfs lie on huge pages, whatever the mount says, when made and when opened again.
