@@ -35,6 +35,7 @@ using Clock = std::chrono::steady_clock;
 // rows of more memory come more slowly.
 constexpr std::uint64_t kMemoryBytes = 16ULL << 30;
 constexpr std::uint64_t kRowBytes = 128;
+constexpr std::uint64_t kValueBytes = 100;
 constexpr std::uint64_t kCopyPiece = 1ULL << 20;
 constexpr std::uint64_t kGathered = 4096;  // rows between two looks at the clock
 constexpr std::uint64_t kPrefetched = 24;  // rows that are on their way
@@ -150,11 +151,10 @@ std::uint64_t columns_at_of(const Memory& memory) {
   return memory.part_bytes() * cores() / 5 * 4 / kCopyPiece * kCopyPiece;
 }
 
-// The values of such rows into a column, past the caches: what a lookup by columns does with what a
-// device has found.
-double values_gathered_per_s(const Memory& memory, const char* rows_at, std::uint64_t rows) {
-  constexpr std::uint64_t kValueBytes = 100;
-  constexpr std::uint64_t kValueAt = kRowBytes - kValueBytes;
+// Values into a column, past the caches: what a lookup by columns does with what a device has
+// found. `value_of`: one that a random word says.
+template <class ValueOf>
+double values_gathered_per_s(const Memory& memory, const ValueOf& value_of) {
   const std::uint64_t bytes = memory.part_bytes() * cores();
   const std::uint64_t columns_at = columns_at_of(memory);
   const std::uint64_t column_bytes = (bytes - columns_at) / cores() / kCopyPiece * kCopyPiece;
@@ -162,20 +162,32 @@ double values_gathered_per_s(const Memory& memory, const char* rows_at, std::uin
   BRECCIA_ASSERT(pieces > 0);
   return rate_of([&](unsigned thread, std::uint64_t turn) {
     const std::uint64_t first = (std::uint64_t{thread} << 40) + turn * kGathered;
-    const auto row = [&](std::uint64_t i) {
-      return rows_at + below(base::mix64(first + i), rows) * kRowBytes;
-    };
+    const auto value = [&](std::uint64_t i) { return value_of(base::mix64(first + i)); };
     char* const column = memory.at() + columns_at + thread * column_bytes;
     base::StreamedBytes values(
         reinterpret_cast<std::byte*>(column + turn % pieces * kGathered * kValueBytes));
     for (std::uint64_t i = 0; i < kGathered; ++i) {
-      const char* const ahead = row(i + kPrefetched);
+      const char* const ahead = value(i + kPrefetched);
       base::prefetch_far(ahead);
-      base::prefetch_far(ahead + kRowBytes / 2);
-      base::copy_inline(values.next(kValueBytes), row(i) + kValueAt, kValueBytes);
+      base::prefetch_far(ahead + base::kLineBytes);
+      base::prefetch_far(ahead + kValueBytes - 1);
+      base::copy_inline(values.next(kValueBytes), value(i), kValueBytes);
     }
     return kGathered;
   });
+}
+
+// Those of rows, whose lines they have.
+double values_of_rows_per_s(const Memory& memory, const char* rows_at, std::uint64_t bytes) {
+  return values_gathered_per_s(memory, [&](std::uint64_t word) {
+    return rows_at + below(word, bytes / kRowBytes) * kRowBytes + (kRowBytes - kValueBytes);
+  });
+}
+
+// Those that begin at any byte, as in the blocks of a table.
+double values_anywhere_per_s(const Memory& memory, const char* at, std::uint64_t bytes) {
+  return values_gathered_per_s(
+      memory, [&](std::uint64_t word) { return at + below(word, bytes - kRowBytes); });
 }
 
 double random_reads_per_s(const Memory& memory) {
@@ -197,20 +209,22 @@ Status file_error(const char* what, const std::string& where) {
 }
 
 // Such values of a file in the system's cache, which is written on to `bytes` for it.
-Result<double> mapped_values_gathered_per_s(const Memory& memory, int file, std::uint64_t written,
-                                            std::uint64_t bytes, const std::vector<char>& piece) {
+Status measure_mapped_values(const Memory& memory, int file, std::uint64_t written,
+                             std::uint64_t bytes, const std::vector<char>& piece,
+                             MachineLimits* limits) {
   for (; written < bytes; written += piece.size()) {
     const auto at = static_cast<off_t>(written);
     if (pwrite(file, piece.data(), piece.size(), at) != static_cast<ssize_t>(piece.size())) {
       return file_error("cannot write", "the folder of the database");
     }
   }
-  const std::uint64_t rows = bytes / kRowBytes;
-  BRECCIA_TAKE(std::byte* const at, base::map_file(file, "a file", bytes, PROT_READ));
-  base::fetch_pages(at, bytes);
-  const double per_s = values_gathered_per_s(memory, reinterpret_cast<const char*>(at), rows);
-  (void)munmap(at, bytes);
-  return per_s;
+  BRECCIA_TAKE(std::byte* const mapped, base::map_file(file, "a file", bytes, PROT_READ));
+  base::fetch_pages(mapped, bytes);
+  const auto* const at = reinterpret_cast<const char*>(mapped);
+  limits->mapped_values_gathered_per_s = values_of_rows_per_s(memory, at, bytes);
+  limits->mapped_values_anywhere_per_s = values_anywhere_per_s(memory, at, bytes);
+  (void)munmap(mapped, bytes);
+  return Status();
 }
 
 Status measure_disk(const std::string& folder, const Memory& memory, bool reads_files,
@@ -238,15 +252,13 @@ Status measure_disk(const std::string& folder, const Memory& memory, bool reads_
   }
   const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   limits->disk_bytes_per_s = static_cast<double>(bytes) / seconds;
-  Result<double> gathered = 0.0;
   Result<double> reads = 0.0;
   if (status.ok() && reads_files) {
-    gathered = mapped_values_gathered_per_s(memory, file, bytes, bytes_max, piece);
-    if (gathered.ok()) reads = direct_reads_per_s(file, bytes_max);
+    status = measure_mapped_values(memory, file, bytes, bytes_max, piece, limits);
+    if (status.ok()) reads = direct_reads_per_s(file, bytes_max);
   }
   ::close(file);
   BRECCIA_TRY(status);
-  BRECCIA_TAKE(limits->mapped_values_gathered_per_s, std::move(gathered));
   BRECCIA_TAKE(limits->disk_reads_per_s, std::move(reads));
   return Status();
 }
@@ -275,8 +287,7 @@ Result<MachineLimits> measure_machine(const std::string& folder, const EngineCon
     touch(memory);
     limits.copy_bytes_per_s = copy_bytes_per_s(memory);
     limits.gather_rows_per_s = gather_rows_per_s(memory);
-    limits.values_gathered_per_s =
-        values_gathered_per_s(memory, memory.at(), columns_at_of(memory) / kRowBytes);
+    limits.values_gathered_per_s = values_of_rows_per_s(memory, memory.at(), columns_at_of(memory));
     limits.random_reads_per_s = random_reads_per_s(memory);
     BRECCIA_TRY(measure_disk(folder, memory, engine.residency_bytes > 0, &limits));
   }

@@ -16,6 +16,7 @@ struct MachineLimits {
   double gather_rows_per_s = 0;      // random rows of 128 bytes, copied
   double values_gathered_per_s = 0;  // 100 bytes of such rows, into columns past the caches
   double mapped_values_gathered_per_s = 0;  // the same from a mapped file; 0: nobody does
+  double mapped_values_anywhere_per_s = 0;  // the same where they begin at any byte of it
   double random_reads_per_s = 0;            // random words of 8 bytes
   double disk_bytes_per_s = 0;     // written in sequence and synced where the database lies
   double disk_reads_per_s = 0;     // random 4 KiB of the file above past the cache; 0: nobody does

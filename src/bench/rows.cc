@@ -143,6 +143,7 @@ std::string to_json(const MachineLimits& limits) {
   if (limits.disk_reads_per_s > 0) row["disk_random_reads_per_s"] = limits.disk_reads_per_s;
   if (limits.mapped_values_gathered_per_s > 0) {
     row["gather_100_of_128_bytes_of_a_mapped_file_per_s"] = limits.mapped_values_gathered_per_s;
+    row["gather_100_bytes_anywhere_of_a_mapped_file_per_s"] = limits.mapped_values_anywhere_per_s;
   }
   if (limits.device.has_value()) {
     row.update(Row{{"bus_in_bytes_per_s", limits.device->copy_in_bytes_per_s},

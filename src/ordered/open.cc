@@ -39,7 +39,8 @@ Options with_defaults(Options options, const std::string& path) {
     // Each costs two waits for the disk, which are long beside compactions.
     options.log_segment_bytes = std::min(options.memtable_bytes / 16, 256 * kMiB);
     if (options.log_preallocate_bytes > 0) {
-      options.log_segment_bytes = std::min(options.log_segment_bytes, options.log_preallocate_bytes);
+      options.log_segment_bytes =
+          std::min(options.log_segment_bytes, options.log_preallocate_bytes);
     }
   }
   options.log_segment_bytes = base::round_up(std::max<std::uint64_t>(options.log_segment_bytes, 1),

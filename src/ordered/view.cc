@@ -9,6 +9,7 @@
 #include "base/result.h"
 #include "base/sometimes.h"
 #include "batch/requests.h"
+#include "record/one_key.h"
 #include "runs/algo/search.cuh"
 #include "wal/format.h"
 
@@ -98,38 +99,6 @@ std::uint64_t find_in_log(const Order& order, const wal::SegmentTable& table,
   return position | static_cast<std::uint64_t>(record::record_header(record).op());
 }
 
-/// One key as columns, without touching the heap for keys up to 256 bytes.
-class OneKey {
- public:
-  explicit OneKey(const Slice& key) {
-    const std::uint64_t words = record::tail_words(key.size());
-    std::uint64_t* tail = inline_tail_;
-    if (words > kInlineWords) {
-      heap_tail_ = std::make_unique_for_overwrite<std::uint64_t[]>(words);
-      tail = heap_tail_.get();
-    }
-    head_ = word_at(key, 0);
-    for (std::uint64_t word = 0; word < words; ++word) tail[word] = word_at(key, 8 * (word + 1));
-    ref_ = {&head_, nullptr, tail, 1, words, static_cast<std::uint32_t>(key.size())};
-  }
-  OneKey(const OneKey&) = delete;
-  OneKey& operator=(const OneKey&) = delete;
-  [[nodiscard]] const record::KeyColumnsRef& ref() const { return ref_; }
-
- private:
-  static constexpr std::uint64_t kInlineWords = 31;
-
-  static std::uint64_t word_at(const Slice& key, std::size_t at) {
-    return at + 8 <= key.size() ? base::load_big_endian_8(key.data() + at)
-                                : base::load_big_endian(key.data() + at, key.size() - at);
-  }
-
-  std::uint64_t head_;
-  std::uint64_t inline_tail_[kInlineWords];
-  std::unique_ptr<std::uint64_t[]> heap_tail_;
-  record::KeyColumnsRef ref_;
-};
-
 }  // namespace
 
 bool are_newest_first(const std::vector<MemRunPtr>& newest_first) {
@@ -215,7 +184,7 @@ std::uint64_t lower_bound(const Order& order, const wal::SegmentTable& table, co
   if (columns == nullptr || among.has_value()) {
     return lower_bound_in_log(order, table, among.value_or(OrderRange{0, order.count}), key, bound);
   }
-  const OneKey sought(key);
+  const record::OneKey sought(key);
   const runs::QueriesRef query{sought.ref(), nullptr, bound};
   return lower_bound_in_columns(*columns, query, sought_in_columns(*columns, query));
 }
@@ -237,7 +206,7 @@ std::uint64_t find_one(const FamilyView& family, const wal::SegmentTable& table,
       return hit.payload;
     }
   }
-  std::optional<OneKey> columns;
+  std::optional<record::OneKey> columns;
   std::uint64_t payload = runs::kNotFound;
   const auto find_in = [&](const MemRunPtr& run) {
     for (const Order& order : run->orders) {

@@ -143,8 +143,7 @@ class WholePageFiles final : public rocksdb::FileSystemWrapper {
     IOStatus status = target()->NewWritableFile(name, options, file, debug);
     if (!status.ok() || !name.ends_with(".sst") || (*file)->use_direct_io()) return status;
     // Without the memory it is written as it comes.
-    base::as_memory_allows(
-        [&] { write_by_whole_pages(file, base::Precedence::of_disk(name)); });
+    base::as_memory_allows([&] { write_by_whole_pages(file, base::Precedence::of_disk(name)); });
     return status;
   }
   Status RegisterDbPaths(const std::vector<std::string>& paths) override {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "ordered/read/files_iterator.h"
 #include "ordered/read/versions.h"
 
 /// Three layers:
@@ -302,7 +303,13 @@ class Merged final : public rocksdb::Iterator {
     options.prefix_same_as_start = false;  // looked after here, over all sources
     options.total_order_seek = true;
     options.ignore_range_deletions = false;  // single deletions are such in the tree
-    tree_ = pin_.view->below.iterate(options, family_->in_tree());
+    const MakeIterator below = [this, options] {
+      return pin_.view->below.iterate(options, family_->in_tree());
+    };
+    const residency::FileSet* const files = family_->files.get();
+    const bool in_files = files != nullptr && family_->asks_tree() && files->host_reads();
+    tree_ =
+        in_files && reads_files(options) ? make_files_iterator(*files, options, below) : below();
   }
 
   void begin_seek() {

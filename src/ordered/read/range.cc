@@ -470,8 +470,10 @@ void RangeReader::read(const Pin& pin, bool own_writes, std::uint64_t base,
 void RangeReader::read_family(const Job& job, std::uint64_t device_min) const {
   const std::uint64_t n = job.ranges->count();
   if (n < device_min) {
-    read_by_iterators(job, 0, n);
-    return;
+    // Where the host has the keys of files, few are found there as fast as many.
+    const bool are_at_hand = job.family.files != nullptr && job.family.files->host_reads();
+    if (are_at_hand && (read_tree(job, 0, n) || read_walked(job, 0, n))) return;
+    return read_by_iterators(job, 0, n);
   }
   std::uint64_t first = 0;
   while (first < n) {

@@ -19,7 +19,8 @@ class RangeReader {
 
   /// All ranges of a batch that was prepared, and whose families are in the view. A range sees
   /// entries below base + its family's place + after if `own_writes`, else below pin.visible.
-  /// Fewer than `device_min` ranges of a family are answered by the calling thread's iterators.
+  /// Fewer than `device_min` ranges of a family are answered by the calling thread's iterators, or
+  /// by files whose keys the host has.
   /// Errors  of single ranges, in their results.
   void read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint64_t device_min,
             batch::Requests* requests) const;

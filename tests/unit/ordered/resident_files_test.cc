@@ -177,6 +177,66 @@ class EngineResidentFiles : public ::testing::Test {
       ASSERT_TRUE(count == limit || expected == model_.end()) << count;
     }
   }
+  [[nodiscard]] std::unique_ptr<rocksdb::Iterator> new_iterator(
+      const rocksdb::ReadOptions& options) {
+    return engine_->lookups().iterate(options, kDefaultFamily, engine_->pin(), {});
+  }
+  /// An iterator with random bounds goes anywhere, beside the model.
+  void walk(std::uint64_t seed) {
+    base::Random random(seed);
+    std::string low = key_of(random.below(2000));
+    std::string high = key_of(random.below(2000));
+    if (high < low) std::swap(low, high);
+    const Slice lower = low;
+    const Slice upper = high;
+    rocksdb::ReadOptions options;
+    const bool has_lower = random.one_in(2);
+    const bool has_upper = random.one_in(2);
+    if (has_lower) options.iterate_lower_bound = &lower;
+    if (has_upper) options.iterate_upper_bound = &upper;
+    const auto first = has_lower ? model_.lower_bound(low) : model_.begin();
+    const auto last = has_upper ? model_.lower_bound(high) : model_.end();
+    const auto iterator = new_iterator(options);
+    auto at = last;
+    for (int step = 0; step < 200; ++step) {
+      std::string target = key_of(random.below(2100));
+      if (random.one_in(8)) target += "x";
+      const std::uint64_t what = random.below(12);
+      if (what == 0) {
+        iterator->SeekToFirst();
+        at = first;
+      } else if (what == 1) {
+        iterator->SeekToLast();
+        at = first == last ? last : std::prev(last);
+      } else if (what == 2) {
+        iterator->Seek(target);
+        at = model_.lower_bound(target);
+        if (has_lower && target < low) at = first;
+        if (at != model_.end() && has_upper && at->first >= high) at = last;
+      } else if (what == 3) {
+        iterator->SeekForPrev(target);
+        at = model_.upper_bound(target);
+        if (has_upper && target >= high) at = last;
+        const bool is_none = at == model_.begin() || (has_lower && std::prev(at)->first < low);
+        at = is_none ? last : std::prev(at);
+      } else if (at == last) {
+        continue;
+      } else if (what < 10) {
+        iterator->Next();
+        ++at;
+      } else {
+        iterator->Prev();
+        at = at == first ? last : std::prev(at);
+      }
+      ASSERT_TRUE(iterator->status().ok()) << iterator->status().ToString();
+      ASSERT_EQ(iterator->Valid(), at != last) << "step " << step;
+      if (at == last) continue;
+      ASSERT_EQ(iterator->key().ToString(), at->first) << "step " << step;
+      ASSERT_EQ(iterator->value().ToString(), at->second);
+      ASSERT_EQ(iterator->columns().size(), 1U);
+      ASSERT_EQ(iterator->columns()[0].value(), Slice(at->second));
+    }
+  }
   [[nodiscard]] std::uint64_t figure(const std::string& name) {
     std::string value;
     EXPECT_TRUE(engine_->GetProperty("breccia.residency." + name, &value)) << name;
@@ -379,6 +439,34 @@ TEST_F(EngineResidentFiles, RangesReadInFiles) {
   }
 }
 
+// Goal: ranges one by one are read in files, too, where the host has their keys.
+// Method: single ranges behind flushes over one another, with and without runs that are kept, then
+//         with entries in memory; RocksDB's seeks around them.
+// Mutation: few ranges that are left to iterators.
+TEST_F(EngineResidentFiles, SingleRangesReadInFiles) {
+  for (const std::uint64_t clean_bytes : {std::uint64_t{0}, std::uint64_t{1} << 20}) {
+    model_.clear();
+    engine_.reset();
+    options_.clean_bytes = clean_bytes;
+    const testing::Folder folder(testing::Place::kMemory);
+    ASSERT_TRUE(Engine::open(options_, folder / "store", &engine_).ok());
+    put(0, 4000, "first");
+    flush();
+    put(1000, 2000, "second");
+    flush();
+    for (const bool has_memory : {false, true}) {
+      if (has_memory) put(500, 510, "third");
+      ASSERT_TRUE(wait_for_files());
+      const std::uint64_t seeks = statistics_->getTickerCount(rocksdb::NUMBER_DB_SEEK);
+      for (int round = 0; round < 20; ++round) {
+        for (const std::uint32_t limit : {1U, 10U, 299U}) read_ranges(1, limit);
+      }
+      EXPECT_EQ(statistics_->getTickerCount(rocksdb::NUMBER_DB_SEEK), seeks);
+      EXPECT_GE(figure("ranges"), clean_bytes == 0 ? 60U : 0U);
+    }
+  }
+}
+
 // Goal: lookups and ranges may go on while files are written, compacted, read by several threads
 //       and let go, and each finds a value that its key has had.
 // Method: readers in batches beside a writer, with many small files and room for some of them.
@@ -476,6 +564,57 @@ TEST_F(EngineResidentFiles, RangesReachWhatOnlyRocksDbKnows) {
   EXPECT_LT(std::stoull(by_iterator), figure("ranges"));
   put(100, 200, "second");  // in memory
   for (const std::uint32_t limit : {1U, 50U, 3000U}) read_ranges(300, limit);
+}
+
+// Goal: iterators read the tree in files from a key on, and say what RocksDB's do wherever they
+//       go: backward, over what files do not know, between bounds, beside what memory has.
+// Method: random walks through a tree with operands and a range deletion, beside a map; a walk
+//         through one without, for which RocksDB seeks nothing.
+// Mutation: a walk that goes on in files behind operands, or from the wrong key where it turns; a
+//           bound that is not kept; columns without a value.
+TEST_F(EngineResidentFiles, IteratorsReadInFiles) {
+  ASSERT_TRUE(
+      rocksdb::MergeOperator::CreateFromString({}, "stringappend", &options_.rocksdb.merge_operator)
+          .ok());
+  options_.rocksdb.disable_auto_compactions = true;
+  options_.clean_bytes = 0;
+  open();
+  put(0, 2000, "first");
+  flush();
+  put(500, 900, "second");
+  remove(800, 850);
+  flush();
+  ASSERT_TRUE(wait_for_files());
+  const std::uint64_t seeks = statistics_->getTickerCount(rocksdb::NUMBER_DB_SEEK);
+  {
+    const auto iterator = new_iterator({});
+    iterator->SeekToFirst();
+    for (const auto& [key, value] : model_) {
+      ASSERT_TRUE(iterator->Valid());
+      ASSERT_EQ(iterator->key().ToString(), key);
+      ASSERT_EQ(iterator->value().ToString(), value);
+      iterator->Next();
+    }
+    EXPECT_FALSE(iterator->Valid());
+    EXPECT_TRUE(iterator->status().ok());
+  }
+  EXPECT_EQ(statistics_->getTickerCount(rocksdb::NUMBER_DB_SEEK), seeks);
+  for (std::uint64_t state = 0; state < 2; ++state) {
+    Batch batch = engine_->NewBatch();
+    for (std::uint64_t id = 300 + 1000 * state; id < 304 + 1000 * state; ++id) {
+      ASSERT_TRUE(batch.Merge(key_of(id), "more").ok());
+      model_[key_of(id)] += ",more";
+    }
+    ASSERT_TRUE(engine_->Submit({}, &batch).ok());
+    remove_range(700 + 1000 * state, 704 + 1000 * state);
+    if (state == 0) flush();  // else memory has them
+    ASSERT_TRUE(wait_for_files());
+    for (const std::uint64_t seed : testing::seeds_to_run(30)) {
+      SCOPED_TRACE(testing::replay_command(seed));
+      walk(seed);
+      if (HasFatalFailure()) return;
+    }
+  }
 }
 
 // Goal: where there is room for some files alone, the newest have it, and RocksDB is asked for the
