@@ -471,7 +471,8 @@ void RangeReader::read_family(const Job& job, std::uint64_t device_min) const {
   const std::uint64_t n = job.ranges->count();
   if (n < device_min) {
     // Where the host has the keys of files, few are found there as fast as many.
-    const bool are_at_hand = job.family.files != nullptr && job.family.files->host_reads();
+    const bool are_at_hand =
+        job.family.asks_tree() && job.family.files != nullptr && job.family.files->host_reads();
     if (are_at_hand && (read_tree(job, 0, n) || read_walked(job, 0, n))) return;
     return read_by_iterators(job, 0, n);
   }
