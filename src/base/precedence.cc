@@ -10,10 +10,12 @@
 
 namespace breccia::base {
 
-Precedence* Precedence::of_disk(const std::string& path) {
+Precedence* Precedence::of_disk(const std::string& folder) {
   struct statfs system;
   struct stat about;
-  if (::statfs(path.c_str(), &system) != 0 || ::stat(path.c_str(), &about) != 0) return nullptr;
+  if (::statfs(folder.c_str(), &system) != 0 || ::stat(folder.c_str(), &about) != 0) {
+    return nullptr;
+  }
   if (system.f_type == TMPFS_MAGIC) return nullptr;
   static std::mutex mutex;
   static auto* const disks = new std::map<dev_t, Precedence>();
@@ -35,6 +37,11 @@ Precedence::First::~First() {
     if (--precedence_->first_ > 0) return;
   }
   precedence_->changed_.notify_all();
+}
+
+bool Precedence::has_first() {
+  const std::lock_guard lock(mutex_);
+  return first_ > 0;
 }
 
 void Precedence::give_way(std::uint64_t bytes) {

@@ -21,9 +21,9 @@ class Precedence {
   /// these to have most of a disk, and so much that nobody waits for ever.
   static constexpr std::uint64_t kBesideBytesPerSecond = 200'000'000;
 
-  /// That of the disk on which a file or folder lies, for this process; it never ends. Null: it
-  /// lies in memory, or is not there.
-  [[nodiscard]] static Precedence* of_disk(const std::string& path);
+  /// That of the disk on which the files of a folder lie, for this process; it never ends. Null:
+  /// they lie in memory, or the folder is not there.
+  [[nodiscard]] static Precedence* of_disk(const std::string& folder);
 
   /// While there is one, its writes go first. To be held for writes alone: who waits for others
   /// with it keeps them waiting.
@@ -39,6 +39,8 @@ class Precedence {
     Precedence* const precedence_;
   };
 
+  /// Whether somebody goes first now.
+  [[nodiscard]] bool has_first();
   /// Before a write of `bytes` that nobody waits for: returns at once, or, if others go first, when
   /// it may go beside them.
   void give_way(std::uint64_t bytes);

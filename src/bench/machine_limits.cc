@@ -152,9 +152,9 @@ std::uint64_t columns_at_of(const Memory& memory) {
 }
 
 // Values into a column, past the caches: what a lookup by columns does with what a device has
-// found. `value_of`: one that a random word says.
-template <class ValueOf>
-double values_gathered_per_s(const Memory& memory, const ValueOf& value_of) {
+// found. `value_of`: one that a random word says; `fetch`: asks for its lines.
+template <class ValueOf, class Fetch>
+double values_gathered_per_s(const Memory& memory, const ValueOf& value_of, const Fetch& fetch) {
   const std::uint64_t bytes = memory.part_bytes() * cores();
   const std::uint64_t columns_at = columns_at_of(memory);
   const std::uint64_t column_bytes = (bytes - columns_at) / cores() / kCopyPiece * kCopyPiece;
@@ -167,27 +167,32 @@ double values_gathered_per_s(const Memory& memory, const ValueOf& value_of) {
     base::StreamedBytes values(
         reinterpret_cast<std::byte*>(column + turn % pieces * kGathered * kValueBytes));
     for (std::uint64_t i = 0; i < kGathered; ++i) {
-      const char* const ahead = value(i + kPrefetched);
-      base::prefetch_far(ahead);
-      base::prefetch_far(ahead + base::kLineBytes);
-      base::prefetch_far(ahead + kValueBytes - 1);
+      fetch(value(i + kPrefetched));
       base::copy_inline(values.next(kValueBytes), value(i), kValueBytes);
     }
     return kGathered;
   });
 }
 
-// Those of rows, whose lines they have.
+// Those of rows, which have two lines each.
 double values_of_rows_per_s(const Memory& memory, const char* rows_at, std::uint64_t bytes) {
-  return values_gathered_per_s(memory, [&](std::uint64_t word) {
+  const auto value_of = [&](std::uint64_t word) {
     return rows_at + below(word, bytes / kRowBytes) * kRowBytes + (kRowBytes - kValueBytes);
+  };
+  return values_gathered_per_s(memory, value_of, [](const char* value) {
+    base::prefetch_far(value);
+    base::prefetch_far(value + kValueBytes - 1);
   });
 }
 
 // Those that begin at any byte, as in the blocks of a table.
 double values_anywhere_per_s(const Memory& memory, const char* at, std::uint64_t bytes) {
-  return values_gathered_per_s(
-      memory, [&](std::uint64_t word) { return at + below(word, bytes - kRowBytes); });
+  const auto value_of = [&](std::uint64_t word) { return at + below(word, bytes - kRowBytes); };
+  return values_gathered_per_s(memory, value_of, [](const char* value) {
+    base::prefetch_far(value);
+    base::prefetch_far(value + base::kLineBytes);
+    base::prefetch_far(value + kValueBytes - 1);
+  });
 }
 
 double random_reads_per_s(const Memory& memory) {

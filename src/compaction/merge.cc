@@ -155,9 +155,9 @@ class Files {
     file->number = maker_.next_number++;
     file->name = std::to_string(file->number) + ".sst";
     paths_.push_back(job_.folder + "/" + file->name);
-    const bool is_urgent = job_.is_urgent && job_.is_urgent();
-    BRECCIA_TAKE(auto made, sst::create_table_file(paths_.back(), {job_.by_whole_pages,
-                                                                   /*gives_way=*/!is_urgent}));
+    BRECCIA_TAKE(auto made,
+                 sst::create_table_file(paths_.back(), {job_.by_whole_pages,
+                                                        /*gives_way=*/true, job_.is_urgent}));
     file->writer = std::make_unique<sst::TableWriter>(std::move(made), job_.shape);
     results_.push_back(std::make_unique<MergedFile>());
     file->result = results_.back().get();

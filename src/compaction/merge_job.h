@@ -63,8 +63,8 @@ struct MergeJob {
   std::uint64_t file_bytes = 64ULL << 20;  // a file ends when it has that many
   std::string folder;                      // of the outputs; it exists
   bool by_whole_pages = false;             // they are written so (sst/table_file.h)
-  /// Whether writers wait for the job, asked when a file begins; one that is not urgent then gives
-  /// way to flushes (base/precedence.h). Empty: it is not. Threads any.
+  /// Whether writers wait for the job: while it is not urgent, files give way to flushes
+  /// (base/precedence.h). Empty: it is not. Threads any.
   std::function<bool()> is_urgent;
   /// Blocks and files end exactly where RocksDB would end them: for tests, and slow.
   bool has_stock_cuts = false;

@@ -127,6 +127,14 @@ void Scan::Level::take_entry() {
   state_ = type == sst::EntryType::kValue || is_deletion_ ? State::kEntry : State::kOther;
 }
 
+void Scan::Level::ask_ahead(std::uint64_t bytes) const {
+  if (state_ != State::kEntry && state_ != State::kOther) return;
+  const FileSet::Part& part = files_->part(part_);
+  const std::uint64_t begin = (*part.blocks)[block_].offset;
+  const std::uint64_t end = std::min(begin + bytes, part.file->bytes());
+  part.file->ask_for_pages(begin, end - begin);
+}
+
 std::uint32_t Scan::Level::take_pairs(std::uint64_t end_head, std::uint32_t limit,
                                       std::uint64_t* pairs) {
   BRECCIA_ASSERT(state_ == State::kEntry);
@@ -214,6 +222,10 @@ bool Scan::is_alone() const {
   if (!least_->valid() || least_->is_unknown() || least_->is_deletion()) return false;
   const Slice& key = least_->key();
   return (rival_ == nullptr || base::compare_inline(key, rival_->key()) < 0) && !is_behind(key);
+}
+
+void Scan::ask_ahead(std::uint64_t bytes) const {
+  for (const Level& level : levels_) level.ask_ahead(bytes);
 }
 
 std::uint32_t Scan::take_pairs(std::uint32_t limit, std::uint64_t* pairs) {

@@ -36,6 +36,8 @@ class Scan {
   [[nodiscard]] Slice key() const { return least_->key(); }
   [[nodiscard]] Slice value() const { return least_->value(); }
   void next();
+  /// Asks for the pages of the next so many bytes of each level's file, if they are not cached.
+  void ask_ahead(std::uint64_t bytes) const;
   /// Goes on over entries whose keys and values have 8 bytes each, as far as nothing else comes
   /// between, to the last of them; returns how many, maybe none where there are some.
   /// Shape   valid(); pairs[2 * limit]: key and value of each.
@@ -61,6 +63,7 @@ class Scan {
     /// The user's.
     [[nodiscard]] Slice key() const { return key_; }
     [[nodiscard]] Slice value() const { return entries_.value(); }
+    void ask_ahead(std::uint64_t bytes) const;
     /// As BlockEntries::take_pairs.
     std::uint32_t take_pairs(std::uint64_t end_head, std::uint32_t limit, std::uint64_t* pairs);
 

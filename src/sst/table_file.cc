@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <filesystem>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -22,14 +23,20 @@ namespace breccia::sst {
 
 namespace {
 
+std::string folder_of(const std::string& path) {
+  return std::filesystem::path(path).parent_path().string();
+}
+
 class SystemFile final : public TableFile {
  public:
   /// `disk`: on which writes give way; null: they do not.
-  SystemFile(std::string path, int number, base::Precedence* disk)
-      : path_(std::move(path)), file_(number), disk_(disk) {}
+  SystemFile(std::string path, int number, base::Precedence* disk, std::function<bool()> is_urgent)
+      : path_(std::move(path)), file_(number), disk_(disk), is_urgent_(std::move(is_urgent)) {}
 
   Status write(const char* bytes, std::uint64_t count, std::uint64_t offset) override {
-    if (disk_ != nullptr) disk_->give_way(count);
+    if (disk_ != nullptr && disk_->has_first() && !(is_urgent_ && is_urgent_())) {
+      disk_->give_way(count);
+    }
     for (std::uint64_t at = 0; at < count;) {
       const ssize_t done =
           ::pwrite(file_.get(), bytes + at, count - at, static_cast<off_t>(offset + at));
@@ -59,6 +66,7 @@ class SystemFile final : public TableFile {
   const std::string path_;
   const pmem::Descriptor file_;
   base::Precedence* const disk_;
+  const std::function<bool()> is_urgent_;
 };
 
 /// Writes what it gets by whole pages, in whatever order that comes.
@@ -166,10 +174,12 @@ class EnvFile final : public TableFile {
 
 Result<std::unique_ptr<TableFile>> create_table_file(const std::string& path,
                                                      const TableFileOptions& options) {
+  base::Precedence* const disk =
+      options.gives_way ? base::Precedence::of_disk(folder_of(path)) : nullptr;
   const int number = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (number < 0) return pmem::status_of_errno("create " + path, errno);
-  base::Precedence* const disk = options.gives_way ? base::Precedence::of_disk(path) : nullptr;
-  std::unique_ptr<TableFile> file = std::make_unique<SystemFile>(path, number, disk);
+  std::unique_ptr<TableFile> file =
+      std::make_unique<SystemFile>(path, number, disk, options.is_urgent);
   if (options.by_whole_pages) file = std::make_unique<WholePageFile>(std::move(file));
   return file;
 }

@@ -3,6 +3,7 @@
 #include <rocksdb/env.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -28,8 +29,10 @@ struct TableFileOptions {
   /// what begins or ends within one waits for the rest of it, or the sync (tree/whole_page_env.h
   /// says why).
   bool by_whole_pages = false;
-  /// Nobody waits for it: beside what goes first (base/precedence.h).
+  /// It is written beside what goes first (base/precedence.h),
   bool gives_way = false;
+  /// but while this says that somebody waits for it; empty: nobody does. Threads any.
+  std::function<bool()> is_urgent = nullptr;
 };
 
 /// A new file of the system's.

@@ -135,8 +135,9 @@ class Preparer {
         until_ = next_;
       }
       wake_.notify_all();
+      if (makes()) continue;
       lock.unlock();
-      pool_->remove_obsolete();
+      pool_->remove_one_obsolete();
       lock.lock();
     }
     // Nobody takes after the stop, but a request may be open.

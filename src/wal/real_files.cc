@@ -188,8 +188,8 @@ class BufferedFile final : public SegmentFile {
   }
 
   [[nodiscard]] bool is_stale() const override {
-    const auto age = Clock::now() - unsynced_since_;
-    return has_unsynced_ && age > kStaleAge && age < kWrittenAge;
+    const auto now = Clock::now();
+    return has_unsynced_ && now - unsynced_since_ > kStaleAge && now - written_ < kWrittenAge;
   }
   [[nodiscard]] Status renew(const std::string& path) override {
     BRECCIA_ASSERT(!fd_.has_value());
@@ -232,8 +232,9 @@ class BufferedFile final : public SegmentFile {
 
   void note_unsynced() {
     const auto now = Clock::now();
-    if (!has_unsynced_ || now - unsynced_since_ > kWrittenAge) unsynced_since_ = now;
+    if (!has_unsynced_ || now - written_ > kWrittenAge) unsynced_since_ = now;
     has_unsynced_ = true;
+    written_ = now;
   }
 
   using Clock = std::chrono::steady_clock;
@@ -249,6 +250,7 @@ class BufferedFile final : public SegmentFile {
   std::optional<Fd> fd_;  // none: at rest
   bool has_unsynced_ = false;
   Clock::time_point unsynced_since_;
+  Clock::time_point written_;  // the last time
 };
 
 /// A file whose medium is mapped has no use for a descriptor.

@@ -366,17 +366,17 @@ void SegmentPool::trim() {
     base::as_memory_allows([&] { remove(free.path); });
     unmap(std::move(free.file));
   }
-  remove_all_obsolete();
-}
-
-void SegmentPool::remove_obsolete() {
-  const std::lock_guard lock(files_mutex_);
-  base::as_memory_allows([this] { remove_all_obsolete(); });
-}
-
-void SegmentPool::remove_all_obsolete() {
   const std::map<std::string, bool> all = obsolete_;
   for (const auto& [path, is_told] : all) remove(path);
+}
+
+void SegmentPool::remove_one_obsolete() {
+  const std::lock_guard lock(files_mutex_);
+  // What could not be removed waits for the next trim.
+  const auto one = std::find_if(obsolete_.begin(), obsolete_.end(),
+                                [](const auto& entry) { return !entry.second; });
+  if (one == obsolete_.end()) return;
+  base::as_memory_allows([&] { remove(std::string(one->first)); });
 }
 
 void SegmentPool::close() {

@@ -77,8 +77,8 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   /// the most segments that were in use since the trim before the last one, whichever is more; and
   /// tries again to remove what could not be removed before.
   void trim();
-  /// Removes what is to be: files in whose place there are others.
-  void remove_obsolete();
+  /// Removes one of the files in whose place there are others: one takes some time.
+  void remove_one_obsolete();
   /// From now on files that come back are closed and stay where they are.
   void close();
 
@@ -95,7 +95,6 @@ class SegmentPool : public std::enable_shared_from_this<SegmentPool> {
   [[nodiscard]] Result<Free> create(const std::string& path, std::uint64_t size);
   [[nodiscard]] std::string unfinished_path(const std::string& begin);
   void remove(const std::string& path);
-  void remove_all_obsolete();
   [[nodiscard]] bool has_room_for_one_more();
   [[nodiscard]] bool has_free(const std::string& path) const;
   [[nodiscard]] Status name(Free* free, std::uint64_t base, std::uint64_t first,

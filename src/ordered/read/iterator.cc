@@ -279,9 +279,9 @@ class Merged final : public rocksdb::Iterator {
   }
 
   void take(const Pin& pin) {
-    pin_ = pin;
+    tree_.reset();  // before what it reads
     sources_.clear();
-    tree_.reset();
+    pin_ = pin;
     family_ = pin_.view->family(family_id_);
     if (family_ == nullptr) {
       status_ = Status::InvalidArgument("the column family was dropped");

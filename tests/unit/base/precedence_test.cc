@@ -7,7 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <fstream>
+#include <filesystem>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -50,8 +50,8 @@ TEST(Precedence, DisksHaveOne) {
   ASSERT_EQ(::statfs(disk.path().c_str(), &about), 0);
   if (about.f_type != TMPFS_MAGIC) {
     ASSERT_NE(Precedence::of_disk(disk.path()), nullptr);
-    std::ofstream(disk / "file") << "x";
-    EXPECT_EQ(Precedence::of_disk(disk / "file"), Precedence::of_disk(disk.path()));
+    std::filesystem::create_directory(disk / "folder");
+    EXPECT_EQ(Precedence::of_disk(disk / "folder"), Precedence::of_disk(disk.path()));
   }
   ASSERT_EQ(::statfs(memory.path().c_str(), &about), 0);
   EXPECT_EQ(Precedence::of_disk(memory.path()) == nullptr, about.f_type == TMPFS_MAGIC);

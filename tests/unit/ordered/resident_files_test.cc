@@ -599,6 +599,10 @@ TEST_F(EngineResidentFiles, IteratorsReadInFiles) {
     EXPECT_TRUE(iterator->status().ok());
   }
   EXPECT_EQ(statistics_->getTickerCount(rocksdb::NUMBER_DB_SEEK), seeks);
+  rocksdb::ReadOptions ahead;  // as RocksDB alone does it
+  ahead.readahead_size = 1 << 20;
+  new_iterator(ahead)->SeekToFirst();
+  EXPECT_GT(statistics_->getTickerCount(rocksdb::NUMBER_DB_SEEK), seeks);
   for (std::uint64_t state = 0; state < 2; ++state) {
     Batch batch = engine_->NewBatch();
     for (std::uint64_t id = 300 + 1000 * state; id < 304 + 1000 * state; ++id) {

@@ -103,7 +103,7 @@ TEST_F(WalSegmentPool, StaleFilesAreReplaced) {
     };
     EXPECT_EQ(count(segment->path), 1);
     EXPECT_EQ(count(name), has_room ? 1 : 0);  // nobody waits until it is removed
-    pool_->remove_obsolete();
+    pool_->remove_one_obsolete();
     EXPECT_EQ(count(name), 0);
     EXPECT_EQ(unfinished(), 0U);
   }
