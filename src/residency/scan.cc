@@ -195,6 +195,8 @@ void Scan::begin(const FileSet::Starts& starts, std::uint64_t i, const Slice& be
   end_head_ = end.has_value() ? head_of(*end) : 0;
   // Nothing is opened for what RocksDB is asked in any case.
   is_lost_ = false;
+  read_bytes_ = 0;
+  asks_at_ = kGoesOnBytes;
   for (std::size_t level = 0; level < levels_.size() && !is_lost_; ++level) {
     is_lost_ = starts.place(i, level) == kAsk &&
                files_.part(starts.part(i, level)).first_key.compare(begin) <= 0;
@@ -214,6 +216,7 @@ bool Scan::is_behind(const Slice& key) const {
 
 void Scan::next() {
   BRECCIA_ASSERT(valid());
+  note_read(key().size() + value().size());
   const bool was_alone = pass_least();
   if (!was_alone || !is_alone()) settle();
 }
@@ -224,8 +227,9 @@ bool Scan::is_alone() const {
   return (rival_ == nullptr || base::compare_inline(key, rival_->key()) < 0) && !is_behind(key);
 }
 
-void Scan::ask_ahead(std::uint64_t bytes) const {
-  for (const Level& level : levels_) level.ask_ahead(bytes);
+void Scan::ask_ahead() {
+  for (const Level& level : levels_) level.ask_ahead(kAskedBytes);
+  asks_at_ = read_bytes_ + kAskedBytes / 2;
 }
 
 std::uint32_t Scan::take_pairs(std::uint32_t limit, std::uint64_t* pairs) {
@@ -235,7 +239,9 @@ std::uint32_t Scan::take_pairs(std::uint32_t limit, std::uint64_t* pairs) {
   for (const Level& level : levels_) {
     if (&level != least_ && level.valid()) end_head = std::min(end_head, head_of(level.key()));
   }
-  return least_->take_pairs(end_head, limit, pairs);
+  const std::uint32_t taken = least_->take_pairs(end_head, limit, pairs);
+  note_read(std::uint64_t{taken} * 2 * sizeof *pairs);
+  return taken;
 }
 
 void Scan::settle() {

@@ -11,7 +11,8 @@
 namespace breccia::residency {
 
 /// Live entries of a set of files in order, from a key on: a device says where the entries of each
-/// level begin (FileSet::seek), and from there on they are read where they lie in their files.
+/// level begin (FileSet::seek), and from there on they are read where they lie in their files,
+/// pages ahead asked for where that goes on.
 ///
 /// Owner   the files live longer.
 /// Threads one owner.
@@ -36,8 +37,6 @@ class Scan {
   [[nodiscard]] Slice key() const { return least_->key(); }
   [[nodiscard]] Slice value() const { return least_->value(); }
   void next();
-  /// Asks for the pages of the next so many bytes of each level's file, if they are not cached.
-  void ask_ahead(std::uint64_t bytes) const;
   /// Goes on over entries whose keys and values have 8 bytes each, as far as nothing else comes
   /// between, to the last of them; returns how many, maybe none where there are some.
   /// Shape   valid(); pairs[2 * limit]: key and value of each.
@@ -101,6 +100,16 @@ class Scan {
   /// Leaves deletions out, and sees what is not known.
   void settle();
 
+  /// A scan that came so far goes on, and asks for the next pages; of what the system has cached
+  /// that costs a call.
+  static constexpr std::uint64_t kGoesOnBytes = 32 << 10;
+  static constexpr std::uint64_t kAskedBytes = 1 << 20;
+  void note_read(std::uint64_t bytes) {
+    read_bytes_ += bytes;
+    if (read_bytes_ >= asks_at_) ask_ahead();
+  }
+  void ask_ahead();
+
   const FileSet& files_;
   std::vector<Level> levels_;  // newest first
   Level* least_ = nullptr;
@@ -109,6 +118,8 @@ class Scan {
   std::uint64_t end_head_ = 0;  // the first 8 bytes of it
   std::string passed_;          // a key, and room behind it
   bool is_lost_ = false;
+  std::uint64_t read_bytes_ = 0;  // since the begin
+  std::uint64_t asks_at_ = 0;     // for pages ahead, when so many were
 };
 
 }  // namespace breccia::residency

@@ -2,7 +2,6 @@
 
 #include <rocksdb/wide_columns.h>
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -49,11 +48,6 @@ class FilesIterator final : public rocksdb::Iterator {
     BRECCIA_ASSERT(Valid());
     if (!reads_files_) return below_->Next();
     passed_.assign(scan_.key().data(), scan_.key().size());
-    read_bytes_ += passed_.size() + scan_.value().size();
-    if (read_bytes_ >= asks_at_) {
-      scan_.ask_ahead(kAskedBytes);
-      asks_at_ = read_bytes_ + kAskedBytes / 2;
-    }
     scan_.next();
     if (scan_.knows()) return;
     leave_files();
@@ -78,13 +72,7 @@ class FilesIterator final : public rocksdb::Iterator {
   }
 
  private:
-  /// A walk that came so far goes on; what the system has cached costs a call.
-  static constexpr std::uint64_t kWalkBytes = 32 << 10;
-  static constexpr std::uint64_t kAskedBytes = 1 << 20;
-
   [[nodiscard]] bool seek_in_files(const Slice& target) {
-    read_bytes_ = 0;
-    asks_at_ = kWalkBytes;
     if (target.size() > limits::kKeyBytesMax) return false;
     const record::OneKey sought(target);
     const auto starts = files_.seek(sought.ref());
@@ -110,8 +98,6 @@ class FilesIterator final : public rocksdb::Iterator {
   bool reads_files_ = false;  // else below_ says, if there is one
   std::unique_ptr<rocksdb::Iterator> below_;
   std::string passed_;
-  std::uint64_t read_bytes_ = 0;          // in files since the seek
-  std::uint64_t asks_at_ = 0;             // for pages ahead, when so many were
   mutable rocksdb::WideColumns columns_;  // of the last call
 };
 

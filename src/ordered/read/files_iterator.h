@@ -19,7 +19,7 @@ using MakeIterator = std::function<std::unique_ptr<rocksdb::Iterator>()>;
 [[nodiscard]] bool reads_files(const rocksdb::ReadOptions& options);
 
 /// The tree's live entries as `below` has them, read in files where the host has their keys: from a
-/// key on, in order, pages ahead asked for where that goes on. Whatever goes backward, or comes to
+/// key on, in order. Whatever goes backward, or comes to
 /// what files do not know, goes on with RocksDB's iterator, which is made then, until the next
 /// seek.
 ///
