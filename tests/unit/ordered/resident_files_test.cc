@@ -18,6 +18,7 @@
 
 #include "base/random.h"
 #include "ordered/engine.h"
+#include "ordered/read/files_iterator.h"
 #include "support/fake_gpu.h"
 #include "support/folder.h"
 #include "support/seeds.h"
@@ -181,6 +182,19 @@ class EngineResidentFiles : public ::testing::Test {
       const rocksdb::ReadOptions& options) {
     return engine_->lookups().iterate(options, kDefaultFamily, engine_->pin(), {});
   }
+  /// An iterator from the first key to the last.
+  void read_all() {
+    const auto iterator = new_iterator({});
+    iterator->SeekToFirst();
+    for (const auto& [key, value] : model_) {
+      ASSERT_TRUE(iterator->Valid());
+      ASSERT_EQ(iterator->key().ToString(), key);
+      ASSERT_EQ(iterator->value().ToString(), value);
+      iterator->Next();
+    }
+    EXPECT_FALSE(iterator->Valid());
+    EXPECT_TRUE(iterator->status().ok());
+  }
   /// An iterator with random bounds goes anywhere, beside the model.
   void walk(std::uint64_t seed) {
     base::Random random(seed);
@@ -199,7 +213,9 @@ class EngineResidentFiles : public ::testing::Test {
     const auto iterator = new_iterator(options);
     auto at = last;
     for (int step = 0; step < 200; ++step) {
-      std::string target = key_of(random.below(2100));
+      // Often just before what files do not know.
+      const std::uint64_t near = 290 + 1000 * random.below(2) + 400 * random.below(2);
+      std::string target = key_of(random.one_in(2) ? near + random.below(25) : random.below(2100));
       if (random.one_in(8)) target += "x";
       const std::uint64_t what = random.below(12);
       if (what == 0) {
@@ -236,6 +252,11 @@ class EngineResidentFiles : public ::testing::Test {
       ASSERT_EQ(iterator->columns().size(), 1U);
       ASSERT_EQ(iterator->columns()[0].value(), Slice(at->second));
     }
+  }
+  [[nodiscard]] std::uint64_t ranges_by_iterator() {
+    std::string value;
+    EXPECT_TRUE(engine_->GetProperty("breccia.ranges.by-iterator", &value));
+    return std::stoull(value);
   }
   [[nodiscard]] std::uint64_t figure(const std::string& name) {
     std::string value;
@@ -458,10 +479,15 @@ TEST_F(EngineResidentFiles, SingleRangesReadInFiles) {
       if (has_memory) put(500, 510, "third");
       ASSERT_TRUE(wait_for_files());
       const std::uint64_t seeks = statistics_->getTickerCount(rocksdb::NUMBER_DB_SEEK);
+      const std::uint64_t iterators = ranges_by_iterator();
       for (int round = 0; round < 20; ++round) {
         for (const std::uint32_t limit : {1U, 10U, 299U}) read_ranges(1, limit);
       }
       EXPECT_EQ(statistics_->getTickerCount(rocksdb::NUMBER_DB_SEEK), seeks);
+      // Of what runs have all the tree is not asked.
+      if (clean_bytes == 0) {
+        EXPECT_EQ(ranges_by_iterator(), iterators);
+      }
       EXPECT_GE(figure("ranges"), clean_bytes == 0 ? 60U : 0U);
     }
   }
@@ -558,10 +584,8 @@ TEST_F(EngineResidentFiles, RangesReachWhatOnlyRocksDbKnows) {
   EXPECT_LE(tree_lookups(), before + 2 * 9);
   for (const std::uint32_t limit : {1U, 7U, 100U, 3000U}) read_ranges(300, limit);
   if (HasFatalFailure()) return;
-  std::string by_iterator;
-  ASSERT_TRUE(engine_->GetProperty("breccia.ranges.by-iterator", &by_iterator));
-  EXPECT_GT(std::stoull(by_iterator), 0U);
-  EXPECT_LT(std::stoull(by_iterator), figure("ranges"));
+  EXPECT_GT(ranges_by_iterator(), 0U);
+  EXPECT_LT(ranges_by_iterator(), figure("ranges"));
   put(100, 200, "second");  // in memory
   for (const std::uint32_t limit : {1U, 50U, 3000U}) read_ranges(300, limit);
 }
@@ -586,18 +610,7 @@ TEST_F(EngineResidentFiles, IteratorsReadInFiles) {
   flush();
   ASSERT_TRUE(wait_for_files());
   const std::uint64_t seeks = statistics_->getTickerCount(rocksdb::NUMBER_DB_SEEK);
-  {
-    const auto iterator = new_iterator({});
-    iterator->SeekToFirst();
-    for (const auto& [key, value] : model_) {
-      ASSERT_TRUE(iterator->Valid());
-      ASSERT_EQ(iterator->key().ToString(), key);
-      ASSERT_EQ(iterator->value().ToString(), value);
-      iterator->Next();
-    }
-    EXPECT_FALSE(iterator->Valid());
-    EXPECT_TRUE(iterator->status().ok());
-  }
+  read_all();
   EXPECT_EQ(statistics_->getTickerCount(rocksdb::NUMBER_DB_SEEK), seeks);
   rocksdb::ReadOptions ahead;  // as RocksDB alone does it
   ahead.readahead_size = 1 << 20;
@@ -613,11 +626,48 @@ TEST_F(EngineResidentFiles, IteratorsReadInFiles) {
     remove_range(700 + 1000 * state, 704 + 1000 * state);
     if (state == 0) flush();  // else memory has them
     ASSERT_TRUE(wait_for_files());
+    read_all();
     for (const std::uint64_t seed : testing::seeds_to_run(30)) {
       SCOPED_TRACE(testing::replay_command(seed));
       walk(seed);
       if (HasFatalFailure()) return;
     }
+  }
+}
+
+// Goal: the tree's iterator turns where it is, in files or not.
+// Method: back and forth from a key in files and from one behind which nothing is known there.
+// Mutation: a turn at the key before.
+TEST_F(EngineResidentFiles, TheTreesIteratorTurns) {
+  options_.clean_bytes = 0;
+  open();
+  put(0, 100, "first");
+  flush();
+  ASSERT_TRUE(wait_for_files());
+  const Pin pin = engine_->pin();
+  const FamilyView& family = *pin.view->family(kDefaultFamily);
+  const auto iterator = make_files_iterator(
+      *family.files, {}, [&] { return pin.view->below.iterate({}, family.in_tree()); });
+  std::vector<std::string> keys;
+  for (const auto& [key, value] : model_) keys.push_back(key);
+  ASSERT_EQ(keys.size(), 100U);
+  const auto is_at = [&](std::size_t i) {
+    return iterator->Valid() && iterator->key() == keys[i] && iterator->status().ok();
+  };
+  for (int round = 0; round < 3; ++round) {
+    iterator->Seek(keys[50]);
+    for (std::size_t i = 50; i < 55; ++i, iterator->Next()) EXPECT_TRUE(is_at(i)) << i;
+    for (std::size_t i = 55; i > 45; --i, iterator->Prev()) EXPECT_TRUE(is_at(i)) << i;
+    for (std::size_t i = 45; i < 100; ++i, iterator->Next()) EXPECT_TRUE(is_at(i)) << i;
+    EXPECT_FALSE(iterator->Valid());
+    iterator->SeekForPrev(keys[60]);
+    EXPECT_TRUE(is_at(60));
+    iterator->Next();
+    EXPECT_TRUE(is_at(61));
+    iterator->SeekToLast();
+    EXPECT_TRUE(is_at(99));
+    iterator->SeekToFirst();
+    EXPECT_TRUE(is_at(0));
   }
 }
 
