@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <sys/statfs.h>
 
+#include <filesystem>
 #include <map>
 
 #include "base/assert.h"
@@ -21,6 +22,10 @@ Precedence* Precedence::of_disk(const std::string& folder) {
   static auto* const disks = new std::map<dev_t, Precedence>();
   const std::lock_guard lock(mutex);
   return &(*disks)[about.st_dev];
+}
+
+Precedence* Precedence::of_file(const std::string& path) {
+  return of_disk(std::filesystem::path(path).parent_path().string());
 }
 
 Precedence::First::First(Precedence* precedence) : precedence_(precedence) {

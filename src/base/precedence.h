@@ -24,6 +24,8 @@ class Precedence {
   /// That of the disk on which the files of a folder lie, for this process; it never ends. Null:
   /// they lie in memory, or the folder is not there.
   [[nodiscard]] static Precedence* of_disk(const std::string& folder);
+  /// The same of the folder that a file lies in.
+  [[nodiscard]] static Precedence* of_file(const std::string& path);
 
   /// While there is one, its writes go first. To be held for writes alone: who waits for others
   /// with it keeps them waiting.

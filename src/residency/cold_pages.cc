@@ -23,6 +23,11 @@ std::int64_t faults_of_thread() {
   return ::getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_majflt : 0;
 }
 
+/// Where the page of a byte begins.
+std::uintptr_t page_of(const char* byte) {
+  return reinterpret_cast<std::uintptr_t>(byte) / page_bytes() * page_bytes();
+}
+
 }  // namespace
 
 void ColdPages::look_anew(bool was_cold) {
@@ -42,17 +47,22 @@ void ColdPages::look() {
   faults_ = now;
 }
 
+void ask_for_pages(const char* bytes, std::uint64_t count) {
+  const std::uintptr_t begin = page_of(bytes);
+  const std::uintptr_t end =
+      base::round_up(reinterpret_cast<std::uintptr_t>(bytes) + count, page_bytes());
+  // Advice: without it a read waits for its page.
+  (void)::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_WILLNEED);
+}
+
 void ColdPages::ask(const char* bytes, std::uint64_t count) {
   if (count == 0) return;
   const std::uint64_t page = page_bytes();
-  const auto begin = reinterpret_cast<std::uintptr_t>(bytes) / page * page;
-  const std::uint64_t length =
-      base::round_up(reinterpret_cast<std::uintptr_t>(bytes) + count, page) - begin;
-  auto* const pages = reinterpret_cast<void*>(begin);
+  auto* const first = reinterpret_cast<void*>(page_of(bytes));
   const bool is_first = asks_ < kFirstLooks;
   if (++asks_ % kAsksALook == 0 || is_first) {
     unsigned char flags[1] = {0};
-    const bool is_known = ::mincore(pages, page, flags) == 0;
+    const bool is_known = ::mincore(first, page, flags) == 0;
     absent_ += is_known && (flags[0] & 1) == 0 ? 1 : 0;
     if (++looks_ == (is_first ? kFirstLooks : kLooksMin)) {
       if (absent_ == 0) look_anew(/*was_cold=*/false);
@@ -60,8 +70,7 @@ void ColdPages::ask(const char* bytes, std::uint64_t count) {
       absent_ = 0;
     }
   }
-  // Advice: without it a read waits for its page.
-  (void)::madvise(pages, length, MADV_WILLNEED);
+  ask_for_pages(bytes, count);
 }
 
 }  // namespace breccia::residency

@@ -6,6 +6,9 @@
 
 namespace breccia::residency {
 
+/// Has the system read what it has not cached of bytes[count], which are mapped, meanwhile.
+void ask_for_pages(const char* bytes, std::uint64_t count);
+
 /// Sees whether bytes of mapped files that a thread reads come from their medium, and asks for them
 /// before: who only reads waits for one page after the other, the system for many at once.
 /// Threads one owner, all of whose calls are by the same thread from look_anew() on.

@@ -16,6 +16,7 @@
 #include "base/prefetch.h"
 #include "exec/crew.h"
 #include "record/key_columns.h"
+#include "record/one_key.h"
 #include "residency/cold_pages.h"
 #include "sst/decompress.h"
 
@@ -219,16 +220,9 @@ Status FileSet::open_block(const Part& part, std::size_t block, Unpacked* unpack
 
 std::optional<Status> FileSet::get(const Slice& key, rocksdb::PinnableSlice* value) const {
   if (!host_reads()) return std::nullopt;
-  constexpr std::uint64_t kWordsMax = 64;  // longer keys are for the tree
-  std::array<std::uint64_t, kWordsMax> tail;
-  const std::uint64_t words = record::tail_words(key.size());
-  if (words > kWordsMax) return std::nullopt;
-  std::uint64_t head = 0;
-  record::cut_key(key.data(), key.size(), &head, tail.data());
-  const record::KeyColumnsRef one{&head, nullptr, tail.data(),
-                                  1,     words,   static_cast<std::uint32_t>(key.size())};
+  const record::OneKey sought(key);
   std::uint32_t part = 0;
-  const std::uint64_t place = find_one(one, &part);
+  const std::uint64_t place = find_one(sought.ref(), &part);
   Unpacked unpacked;
   Slice found;
   const bool is_known =

@@ -7,12 +7,6 @@
 
 namespace breccia::residency {
 
-namespace {
-
-constexpr std::uint64_t kPageBytes = 4096;
-
-}  // namespace
-
 Result<std::unique_ptr<const MappedFile>> MappedFile::map(const sst::FileRange& whole,
                                                           std::shared_ptr<Unmapper> unmapper) {
   BRECCIA_ASSERT(whole.offset == 0 && whole.bytes > 0);
@@ -29,13 +23,6 @@ Result<std::unique_ptr<const MappedFile>> MappedFile::map(const sst::FileRange& 
 
 MappedFile::~MappedFile() {
   if (mapping_->data != nullptr) unmapper_->unmap(std::move(mapping_));
-}
-
-void MappedFile::ask_for_pages(std::uint64_t offset, std::uint64_t bytes) const {
-  BRECCIA_ASSERT(offset + bytes <= mapping_->bytes);
-  const std::uint64_t begin = offset / kPageBytes * kPageBytes;
-  // Advice: what fails is read when it is looked at.
-  (void)madvise(static_cast<char*>(mapping_->data) + begin, offset + bytes - begin, MADV_WILLNEED);
 }
 
 void MappedFile::fetch_pages() const {

@@ -28,8 +28,6 @@ class MappedFile {
   [[nodiscard]] const char* data() const { return static_cast<const char*>(mapping_->data); }
   [[nodiscard]] std::uint64_t bytes() const { return mapping_->bytes; }
 
-  /// Has the system read what it has not cached of these bytes, meanwhile.
-  void ask_for_pages(std::uint64_t offset, std::uint64_t bytes) const;
   /// As base::fetch_pages().
   void fetch_pages() const;
 

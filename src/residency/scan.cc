@@ -5,6 +5,7 @@
 
 #include "base/bytes.h"
 #include "base/prefetch.h"
+#include "residency/cold_pages.h"
 
 namespace breccia::residency {
 
@@ -132,7 +133,7 @@ void Scan::Level::ask_ahead(std::uint64_t bytes) const {
   const FileSet::Part& part = files_->part(part_);
   const std::uint64_t begin = (*part.blocks)[block_].offset;
   const std::uint64_t end = std::min(begin + bytes, part.file->bytes());
-  part.file->ask_for_pages(begin, end - begin);
+  ask_for_pages(part.file->data() + begin, end - begin);
 }
 
 std::uint32_t Scan::Level::take_pairs(std::uint64_t end_head, std::uint32_t limit,

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -22,10 +21,6 @@
 namespace breccia::sst {
 
 namespace {
-
-std::string folder_of(const std::string& path) {
-  return std::filesystem::path(path).parent_path().string();
-}
 
 class SystemFile final : public TableFile {
  public:
@@ -174,8 +169,7 @@ class EnvFile final : public TableFile {
 
 Result<std::unique_ptr<TableFile>> create_table_file(const std::string& path,
                                                      const TableFileOptions& options) {
-  base::Precedence* const disk =
-      options.gives_way ? base::Precedence::of_disk(folder_of(path)) : nullptr;
+  base::Precedence* const disk = options.gives_way ? base::Precedence::of_file(path) : nullptr;
   const int number = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
   if (number < 0) return pmem::status_of_errno("create " + path, errno);
   std::unique_ptr<TableFile> file =

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <filesystem>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -131,10 +130,6 @@ class WholePages final : public rocksdb::FSWritableFileOwnerWrapper {
   bool gives_way_ = false;  // nobody waits for what is written
 };
 
-std::string folder_of(const std::string& path) {
-  return std::filesystem::path(path).parent_path().string();
-}
-
 class WholePageFiles final : public rocksdb::FileSystemWrapper {
  public:
   static const char* kClassName() { return "breccia.WholePageFiles"; }
@@ -148,8 +143,7 @@ class WholePageFiles final : public rocksdb::FileSystemWrapper {
     IOStatus status = target()->NewWritableFile(name, options, file, debug);
     if (!status.ok() || !name.ends_with(".sst") || (*file)->use_direct_io()) return status;
     // Without the memory it is written as it comes.
-    base::as_memory_allows(
-        [&] { write_by_whole_pages(file, base::Precedence::of_disk(folder_of(name))); });
+    base::as_memory_allows([&] { write_by_whole_pages(file, base::Precedence::of_file(name)); });
     return status;
   }
   Status RegisterDbPaths(const std::vector<std::string>& paths) override {

@@ -19,9 +19,8 @@ using MakeIterator = std::function<std::unique_ptr<rocksdb::Iterator>()>;
 [[nodiscard]] bool reads_files(const rocksdb::ReadOptions& options);
 
 /// The tree's live entries as `below` has them, read in files where the host has their keys: from a
-/// key on, in order. Whatever goes backward, or comes to
-/// what files do not know, goes on with RocksDB's iterator, which is made then, until the next
-/// seek.
+/// key on, in order. Whatever goes backward, or comes to what files do not know, goes on with
+/// RocksDB's iterator, which is made then, until the next seek.
 ///
 /// Shape   files.host_reads(); reads_files(options). Of `options` the upper bound; a lower bound is
 ///         the caller's to keep.

@@ -50,6 +50,7 @@ TEST(Precedence, DisksHaveOne) {
   ASSERT_EQ(::statfs(disk.path().c_str(), &about), 0);
   if (about.f_type != TMPFS_MAGIC) {
     ASSERT_NE(Precedence::of_disk(disk.path()), nullptr);
+    EXPECT_EQ(Precedence::of_file(disk / "file"), Precedence::of_disk(disk.path()));
     std::filesystem::create_directory(disk / "folder");
     EXPECT_EQ(Precedence::of_disk(disk / "folder"), Precedence::of_disk(disk.path()));
   }

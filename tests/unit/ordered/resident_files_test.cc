@@ -44,6 +44,13 @@ class EngineResidentFiles : public ::testing::Test {
     engine_.reset();
     ASSERT_TRUE(Engine::open(options_, folder_ / "store", &engine_).ok());
   }
+  /// A new store, which keeps so many bytes of runs.
+  void open_in(const testing::Folder& folder, std::uint64_t clean_bytes) {
+    model_.clear();
+    engine_.reset();
+    options_.clean_bytes = clean_bytes;
+    ASSERT_TRUE(Engine::open(options_, folder / "store", &engine_).ok());
+  }
   void put(std::uint64_t begin, std::uint64_t end, const std::string& value) {
     Batch batch = engine_->NewBatch();
     for (std::uint64_t id = begin; id < end; ++id) {
@@ -427,11 +434,8 @@ TEST_F(EngineResidentFiles, ServeWhileACompactionReplacesThem) {
 // Mutation: a part of memory or of the tree that is left out; pairs of which one is longer.
 TEST_F(EngineResidentFiles, RangesReadInFiles) {
   for (const std::uint64_t clean_bytes : {std::uint64_t{0}, std::uint64_t{1} << 20}) {
-    model_.clear();
-    engine_.reset();
-    options_.clean_bytes = clean_bytes;
     const testing::Folder folder(testing::Place::kMemory);
-    ASSERT_TRUE(Engine::open(options_, folder / "store", &engine_).ok());
+    open_in(folder, clean_bytes);
     put(0, 4000, "first");
     for (std::uint64_t id = 0; id < 300; ++id) {
       model_[fmt::format("{:08}", id)] = fmt::format("{:08}", id + 1);
@@ -466,11 +470,8 @@ TEST_F(EngineResidentFiles, RangesReadInFiles) {
 // Mutation: few ranges that are left to iterators.
 TEST_F(EngineResidentFiles, SingleRangesReadInFiles) {
   for (const std::uint64_t clean_bytes : {std::uint64_t{0}, std::uint64_t{1} << 20}) {
-    model_.clear();
-    engine_.reset();
-    options_.clean_bytes = clean_bytes;
     const testing::Folder folder(testing::Place::kMemory);
-    ASSERT_TRUE(Engine::open(options_, folder / "store", &engine_).ok());
+    open_in(folder, clean_bytes);
     put(0, 4000, "first");
     flush();
     put(1000, 2000, "second");

@@ -20,6 +20,7 @@ struct Faults {
   int sync_dir = 0;
   int remove = 0;
   bool no_removals = false;  // all of them fail
+  bool are_stale = false;    // files say so
 
   /// Makes a call by work(), unless it is the one that fails.
   template <class Work>
@@ -48,6 +49,8 @@ class FaultyFile final : public SegmentFile {
     return faults_->call(&faults_->sync, Status::IOError("injected sync error"),
                          [&] { return below_->sync(offset, bytes); });
   }
+  [[nodiscard]] bool is_stale() const override { return faults_->are_stale || below_->is_stale(); }
+  [[nodiscard]] Status renew(const std::string& path) override { return below_->renew(path); }
   [[nodiscard]] Result<std::uint64_t> load() override { return below_->load(); }
 
  private:

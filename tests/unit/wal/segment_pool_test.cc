@@ -3,9 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <mutex>
 #include <set>
 
+#include "faulty_log_files.h"
 #include "wal/log.h"
 #include "wal/sim/sim_files.h"
 
@@ -52,29 +54,6 @@ class WalSegmentPool : public ::testing::Test {
   std::shared_ptr<SegmentPool> pool_;
 };
 
-/// Files that say that they are stale, on the same disk.
-class StaleFile final : public SegmentFile {
- public:
-  explicit StaleFile(std::unique_ptr<SegmentFile> below) : below_(std::move(below)) {}
-  [[nodiscard]] std::byte* image() override { return below_->image(); }
-  [[nodiscard]] std::uint64_t size() const override { return below_->size(); }
-  [[nodiscard]] bool mapped() const override { return below_->mapped(); }
-  void rest() override { below_->rest(); }
-  [[nodiscard]] Status wake(const std::string& path) override { return below_->wake(path); }
-  [[nodiscard]] Status write(std::uint64_t offset, std::uint64_t bytes) override {
-    return below_->write(offset, bytes);
-  }
-  [[nodiscard]] Status sync(std::uint64_t offset, std::uint64_t bytes) override {
-    return below_->sync(offset, bytes);
-  }
-  [[nodiscard]] bool is_stale() const override { return true; }
-  [[nodiscard]] Status renew(const std::string& path) override { return below_->renew(path); }
-  [[nodiscard]] Result<std::uint64_t> load() override { return below_->load(); }
-
- private:
-  const std::unique_ptr<SegmentFile> below_;
-};
-
 }  // namespace
 
 // Goal: a file that is stale is not used again, but its image is; where there can be no new file,
@@ -83,13 +62,15 @@ class StaleFile final : public SegmentFile {
 //   succeeds at first.
 // Mutation: a file under its old name, or one that stays in the folder, fails.
 TEST_F(WalSegmentPool, StaleFilesAreReplaced) {
+  const auto stale = std::make_shared<testing::Faults>();
+  stale->are_stale = true;
   std::vector<SegmentPtr> used;
   for (const bool has_room : {true, false}) {
     const std::string name = has_room ? "log/first.new" : "log/second.new";
     auto file = options_.files->create(name, kWindow).take();
     file->rest();
     std::byte* const image = file->image();
-    pool_->give(name, std::make_unique<StaleFile>(std::move(file)));
+    pool_->give(name, std::make_unique<testing::FaultyFile>(std::move(file), stale));
     if (!has_room) disk_.fail_once(disk_.steps() + 1, /*after=*/false, /*seed=*/1);
     const std::uint64_t window = has_room ? 1 : 2;
     const SegmentPtr segment = make(window, 1);
