@@ -28,9 +28,9 @@ struct IdRows {
   std::size_t count = 0;
   void* rows = nullptr;
   std::size_t row_bytes = 0;
-  std::uint8_t* found = nullptr;  // of FindRows
+  std::uint8_t* found = nullptr;  // of lookups
   void* stream = nullptr;
-  std::uint32_t* missing = nullptr;        // of FindRows; null: nobody asks
+  std::uint32_t* missing = nullptr;        // of lookups; null: nobody asks
   std::uint64_t* missing_count = nullptr;  // likewise
 };
 
@@ -115,6 +115,21 @@ class HashStore : public Store {
   /// Cost    of rows that are not in the device's cache (HashOptions::row_cache_bytes), and without
   ///         one of all: a copy by a core, and its bytes over the bus. Of `missing` three launches.
   virtual Status FindRows(const IdRows& rows) = 0;
+
+  /// FindRows for a caller that waits for nothing: it returns while the device is at work, and what
+  /// `stream` is given from then on finds the results there. found[i] becomes 1 where the device's
+  /// cache has the row; the others, which `missing` lists, are elsewhere or nowhere, as FindRows
+  /// says of them.
+  ///
+  /// Where there is no such cache (HashOptions::row_cache_bytes, for rows of another size, without
+  /// a GPU, or once it is lost), it is FindRows.
+  /// Order   each id at a moment of its own, at which it has all that was acknowledged before the
+  ///         call. The arrays stay as they are until the stream has come so far.
+  /// Errors  as FindRows. If the device is lost later, the stream says so.
+  /// Cost    some launches. Of several calls under way at once, sixteen, the first is waited for.
+  ///         Others that change the cache, or what the index looks like, wait for what `stream` had
+  ///         to do before: that must not wait for a call of the store.
+  virtual Status FindCachedRows(const IdRows& rows) = 0;
 
   /// Writes a row for each id; of several of one id the last one stays. They become visible at
   /// once, as those of a batch. `rows` is not changed, and `found` not looked at.

@@ -126,13 +126,23 @@ class Backend {
   /// A lookup of rows whose columns lie in the backend's memory, and outlast it.
   [[nodiscard]] virtual std::unique_ptr<RowLookup> make_lookup(const RowSources& from,
                                                                const RowsOutRef& rows) = 0;
+  /// A lookup of the rows that a cache has, whose look() returns while it is under way: what the
+  /// ids' stream is given from then on finds them there. found[i] of others is 0, and `missing`
+  /// lists them, if its missing_count is not null. bring() brings nothing.
+  /// Shape   as make_lookup; the cache lasts until then, or waits for it at its end.
+  /// Order   each id at a moment of its own, not before this is called.
+  /// Cost    four kernels, with `missing` three more and a selection. Sections of the table and of
+  ///         the cache wait for what the stream had to do before. Of sixteen under way at once the
+  ///         first is waited for.
+  [[nodiscard]] virtual std::unique_ptr<RowLookup> make_begun_lookup(
+      Cache& cache, const RowsOutRef& rows, const MissingListRef& missing) = 0;
   /// The address by which kernels read memory of the host that the device has adopted
   /// (exec::Device) or that is its own; null: they cannot.
   [[nodiscard]] virtual const char* reach(char* host) = 0;
   /// Lists those that were not found. Columns lie in the backend's memory.
   /// Order   done on return.
   /// Errors  MemoryLimit; IOError: the device.
-  /// Cost    two kernels, a selection, two waits; 9 bytes of work space each.
+  /// Cost    two kernels, a selection, a wait; 9 bytes of work space each.
   [[nodiscard]] virtual Status list_missing(const MissingListRef& list) = 0;
   /// An empty cache that takes so many bytes at most, of a tenant of its own.
   /// Errors  InvalidArgument: rows of no multiple of 8 bytes; MemoryLimit; IOError: the device.

@@ -11,6 +11,7 @@
 #include "exec/executor.h"
 #include "hash/backend.h"
 #include "hash/call.h"
+#include "hash/ids/begun_lookup.h"
 #include "hash/ids/missing_list.h"
 #include "hash/ids/row_cache.h"
 #include "hash/ids/row_lookup.h"
@@ -24,7 +25,9 @@ namespace breccia::hash {
 template <class Tenant>
 class BackendOn final : public Backend {
  public:
-  explicit BackendOn(const std::shared_ptr<Tenant>& tenant) : Backend(tenant), own_(*tenant) {}
+  explicit BackendOn(const std::shared_ptr<Tenant>& tenant)
+      : Backend(tenant), own_(*tenant), in_flight_(std::make_shared<exec::InFlight>()) {}
+  ~BackendOn() override { in_flight_->finish_all(); }
 
   Result<TablePtr> make_table(const TableOptions& options) override {
     BRECCIA_ASSERT(options.lanes == 1 || options.lanes == 4 || options.lanes == 8);
@@ -45,8 +48,8 @@ class BackendOn final : public Backend {
           rows, Rows::make(*x, algo::RowShape::of(key_bytes, options.value_bytes), options.rows));
     }
     BRECCIA_TRY(x->finish());
-    return TablePtr(
-        std::make_shared<PoolTable>(tenant_ptr(), options, std::move(storage), std::move(rows)));
+    return TablePtr(std::make_shared<PoolTable>(tenant_ptr(), options, std::move(storage),
+                                                std::move(rows), in_flight_));
   }
 
   Status run(Table& table, const RequestsRef& requests) override {
@@ -136,6 +139,14 @@ class BackendOn final : public Backend {
     return std::make_unique<PoolRowLookup<Tenant, decltype(find)>>(own_, cache, rows, find);
   }
 
+  std::unique_ptr<RowLookup> make_begun_lookup(Cache& cache, const RowsOutRef& rows,
+                                               const MissingListRef& missing) override {
+    BRECCIA_ASSERT(rows.ids.count > 0 && rows.ids.count < kRequestsMax);
+    BRECCIA_ASSERT(is_of_words(rows.row, rows.row_bytes) && cache.row_bytes() == rows.row_bytes);
+    return std::make_unique<BegunLookup<Tenant>>(own_, static_cast<PoolCache&>(cache), *in_flight_,
+                                                 rows, missing);
+  }
+
   const char* reach(char* host) override {
     auto x = own_.executor();
     return x.ok() ? x.value()->reach(host) : nullptr;
@@ -157,7 +168,7 @@ class BackendOn final : public Backend {
                  device().admit({.name = "hash rows", .cost = exec::GiveCost::kCopy}));
     BRECCIA_TAKE(auto x, own_.executor());
     BRECCIA_TAKE(CachePtr cache,
-                 PoolCache::make(*x, std::move(tenant), row_bytes, bytes_max, policy));
+                 PoolCache::make(*x, std::move(tenant), row_bytes, bytes_max, policy, in_flight_));
     return cache;
   }
 
@@ -337,6 +348,7 @@ class BackendOn final : public Backend {
   static constexpr std::uint64_t kRequestsMax = std::uint64_t{1} << 32;
 
   Tenant& own_;
+  const std::shared_ptr<exec::InFlight> in_flight_;
 };
 
 }  // namespace breccia::hash

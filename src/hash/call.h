@@ -53,10 +53,20 @@ class Call {
   /// Finds, and what `behind` launches behind them, with one wait for both.
   template <class Behind>
   Status find(const Behind& behind) {
+    return begin_find([&] {
+      BRECCIA_TRY(behind());
+      return x_.finish();
+    });
+  }
+  /// The same without a wait, which `behind` leaves to whoever wants a section of the table. It has
+  /// been waited for if this fails.
+  template <class Behind>
+  Status begin_find(const Behind& behind) {
     const std::shared_lock lock(table_.mutex());
-    BRECCIA_TRY(launch_find());
-    BRECCIA_TRY(behind());
-    return x_.finish();
+    Status begun = launch_find();
+    if (begun.ok()) begun = behind();
+    if (!begun.ok()) (void)x_.finish();
+    return begun;
   }
 
   /// In a section: inserts the pairs of the next buckets into the new table. For a Call without
@@ -93,7 +103,7 @@ class Call {
     std::uint64_t left = 0;
     BRECCIA_TRY(run_shared(&left));
     if (left == 0) return Status::OK();
-    const std::unique_lock section(table_.mutex());
+    const Section section = table_.section();
     return place(left);
   }
 
@@ -104,7 +114,7 @@ class Call {
         const std::shared_lock lock(table_.mutex());
         if (has_moved || !table_.grows()) return run_all(left);
       }
-      const std::unique_lock section(table_.mutex());
+      const Section section = table_.section();
       const std::uint64_t least = std::max<std::uint64_t>(table_.options().moved_min, 1);
       BRECCIA_TRY(try_to_move(std::max(least, requests_.count / 2)));
     }

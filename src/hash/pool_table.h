@@ -12,9 +12,11 @@
 #include "base/section_mutex.h"
 #include "exec/clear.h"
 #include "exec/device.h"
+#include "exec/in_flight.h"
 #include "exec/pool.h"
 #include "hash/backend.h"
 #include "hash/rows.h"
+#include "hash/section.h"
 
 namespace breccia::hash {
 
@@ -110,13 +112,16 @@ class Visitors {
 /// A table in the pool of a tenant, which it keeps alive. What it has changes in sections only.
 class PoolTable final : public Table {
  public:
-  /// `rows` may be null: values lie in the slots.
+  /// `rows` may be null: values lie in the slots. `in_flight`: lookups of the tenant's, in this
+  /// table or in another one.
   PoolTable(exec::TenantPtr tenant, const TableOptions& options, std::unique_ptr<Storage> storage,
-            std::unique_ptr<Rows> rows)
+            std::unique_ptr<Rows> rows, std::shared_ptr<exec::InFlight> in_flight)
       : Table(options),
         tenant_(std::move(tenant)),
+        in_flight_(std::move(in_flight)),
         rows_(std::move(rows)),
         current_(std::move(storage)) {}
+  ~PoolTable() override { in_flight_->finish_all(); }
 
   [[nodiscard]] std::uint64_t slot_count() const override {
     const std::shared_lock lock(mutex_);
@@ -152,6 +157,7 @@ class PoolTable final : public Table {
 
   /// Batches share it; a section has it for itself. Whoever calls what follows has it.
   [[nodiscard]] base::SectionMutex& mutex() const { return mutex_; }
+  [[nodiscard]] Section section() const { return {mutex_, *in_flight_}; }
   [[nodiscard]] GrowingRef ref() const {
     return {current_->ref(), old_ == nullptr ? TableRef() : old_->ref(), moved_};
   }
@@ -180,6 +186,7 @@ class PoolTable final : public Table {
 
  private:
   const exec::TenantPtr tenant_;
+  const std::shared_ptr<exec::InFlight> in_flight_;
   const std::unique_ptr<Rows> rows_;
   mutable base::SectionMutex mutex_;
   Visitors writers_;

@@ -61,6 +61,32 @@ class CudaDevice final : public Device {
 /// A tenant of a GPU: its part of the memory, and executors that wait for the next call.
 class CudaTenant final : public Tenant {
  public:
+  /// An executor that is at work when its call has ended; the tenant gets it back.
+  /// Threads one at a time, of any; finish() comes before its end.
+  class Parked {
+   public:
+    Parked(CudaTenant& tenant, std::unique_ptr<CudaExecutor> executor)
+        : tenant_(&tenant), executor_(std::move(executor)) {}
+    Parked(Parked&&) noexcept = default;
+    Parked& operator=(Parked&&) noexcept = default;
+    ~Parked() {
+      if (executor_ != nullptr) tenant_->take_back(std::move(executor_));
+    }
+    [[nodiscard]] bool is_done() const {
+      const OnDevice here(tenant_->device().number());
+      return executor_->is_done();
+    }
+    Status finish() {
+      const OnDevice here(tenant_->device().number());
+      return executor_->finish();
+    }
+    [[nodiscard]] const std::uint64_t* words() const { return executor_->words(); }
+
+   private:
+    CudaTenant* tenant_;
+    std::unique_ptr<CudaExecutor> executor_;
+  };
+
   /// An executor for one call; the tenant gets it back. The GPU is the thread's current one.
   class Lease {
    public:
@@ -73,6 +99,8 @@ class CudaTenant final : public Tenant {
     }
     CudaExecutor& operator*() const { return *executor_; }
     CudaExecutor* operator->() const { return executor_.get(); }
+    /// Leaves it at work. From here on the lease has none.
+    [[nodiscard]] Parked park() { return {*tenant_, std::move(executor_)}; }
 
    private:
     OnDevice here_;

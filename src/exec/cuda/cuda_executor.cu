@@ -114,6 +114,18 @@ Status CudaExecutor::follow(void* stream) {
   return settle(BRECCIA_CUDA_STATUS(cudaStreamWaitEvent(this->stream(), before_, 0)));
 }
 
+Status CudaExecutor::precede(void* stream) {
+  BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(cudaEventRecord(done_, this->stream()))));
+  return settle(
+      BRECCIA_CUDA_STATUS(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), done_, 0)));
+}
+
+bool CudaExecutor::is_done() const {
+  const cudaError_t said = cudaStreamQuery(stream_);
+  if (said != cudaSuccess) (void)cudaGetLastError();
+  return said != cudaErrorNotReady;
+}
+
 Status CudaExecutor::finish() {
   BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(wait())));
   has_work_ = false;
@@ -173,11 +185,27 @@ Status CudaExecutor::select(const std::uint32_t* in, const std::uint8_t* flags, 
                             std::uint32_t* out, std::uint64_t* count) {
   *count = 0;
   if (n == 0) return Status::OK();
-  BRECCIA_TRY(with_scratch([&](void* work, std::size_t& bytes) {
-    return cub::DeviceSelect::Flagged(work, bytes, in, flags, out, words_on_device_.data(),
-                                      static_cast<std::int64_t>(n), stream());
-  }));
+  BRECCIA_TRY(select_here(in, flags, n, out, words_on_device_.data()));
   return fetch_word(count);
+}
+
+Status CudaExecutor::select_here(const std::uint32_t* in, const std::uint8_t* flags,
+                                 std::uint64_t n, std::uint32_t* out, std::uint64_t* count) {
+  return with_scratch([&](void* work, std::size_t& bytes) {
+    return cub::DeviceSelect::Flagged(work, bytes, in, flags, out, count,
+                                      static_cast<std::int64_t>(n), stream());
+  });
+}
+
+Status CudaExecutor::make_room_to_select(std::uint64_t n) {
+  std::size_t bytes = 0;
+  const std::uint32_t* const in = nullptr;
+  const std::uint8_t* const flags = nullptr;
+  std::uint32_t* const out = nullptr;
+  BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(
+      cub::DeviceSelect::Flagged(nullptr, bytes, in, flags, out, words_on_device_.data(),
+                                 static_cast<std::int64_t>(n), stream()))));
+  return scratch(bytes).status();
 }
 
 Status CudaExecutor::difference(const std::uint64_t* words, std::uint64_t n, std::uint64_t* bits) {

@@ -134,10 +134,17 @@ class CudaExecutor {
   T* reach(T* host, std::uint64_t n) const {
     return static_cast<T*>(find_mapped(host, n * sizeof(T)));
   }
+  Status select_here(const std::uint32_t* in, const std::uint8_t* flags, std::uint64_t n,
+                     std::uint32_t* out, std::uint64_t* count);
+  Status make_room_to_select(std::uint64_t n);
   /// Errors  InvalidArgument also: no stream of this device, or one that is captured.
   Status follow(void* stream);
+  /// Of a stream that follow() took.
+  Status precede(void* stream);
   Status finish();
   [[nodiscard]] bool has_work() const { return has_work_; }
+  /// Whether finish() has nothing to wait for, or an error to tell.
+  [[nodiscard]] bool is_done() const;
 
   /// Pinned memory of kStagingBytes, free between finish() and the next import or copy_out.
   [[nodiscard]] std::byte* staging() { return staging_; }

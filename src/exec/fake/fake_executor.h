@@ -72,7 +72,13 @@ class FakeExecutor {
   T* reach(T* host) {
     return executor_.reach(host);
   }
+  Status select_here(const std::uint32_t* in, const std::uint8_t* flags, std::uint64_t n,
+                     std::uint32_t* out, std::uint64_t* count) {
+    return enqueue([&] { return executor_.select_here(in, flags, n, out, count); });
+  }
+  Status make_room_to_select(std::uint64_t /*n*/) { return begin(When::kAtOnce); }
   Status follow(void* /*stream*/) { return begin(When::kAtOnce); }
+  Status precede(void* /*stream*/) { return begin(When::kAtOnce); }
   Status finish() { return begin(When::kAtOnce); }
   [[nodiscard]] bool has_work() const { return true; }
 

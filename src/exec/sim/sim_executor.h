@@ -101,7 +101,14 @@ class SimExecutor {
     BRECCIA_ASSERT(!pool_.owns(host));
     return scheduler_.random().one_in(2) ? host : nullptr;
   }
+  Status select_here(const std::uint32_t* in, const std::uint8_t* flags, std::uint64_t n,
+                     std::uint32_t* out, std::uint64_t* count) {
+    check_own(count, 1);
+    return select(in, flags, n, out, count);
+  }
+  Status make_room_to_select(std::uint64_t /*n*/) { return Status::OK(); }
   Status follow(void* /*stream*/) { return Status::OK(); }
+  Status precede(void* /*stream*/) { return Status::OK(); }
   Status finish() { return Status::OK(); }
   [[nodiscard]] bool has_work() const { return false; }
 

@@ -25,20 +25,23 @@ struct FlagMissing {
   }
 };
 
-/// Item i: list[i] becomes number[i]; item 0 also says how many there are.
-/// Shape   number[count], list[count]; one item, if there are none.
+/// Item i: list[i] becomes number[i], if there are so many; item 0 also says how many there are.
+/// Shape   number[requests] and list[requests], *count of them; one item, if there are no requests.
 struct StoreMissing {
   const std::uint32_t* number;
-  std::uint64_t count;
+  const std::uint64_t* count;
+  std::uint64_t requests;
   std::uint32_t* list;
   std::uint64_t* list_count;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    exec::each_item(group, first, count == 0 ? 1 : count, [&](std::uint64_t i) {
-      if (i == 0) *list_count = count;
-      if (i < count) list[i] = number[i];
+    const std::uint64_t listed = *count;
+    BRECCIA_INVARIANT(listed <= requests);
+    exec::each_item(group, first, requests == 0 ? 1 : requests, [&](std::uint64_t i) {
+      if (i == 0) *list_count = listed;
+      if (i < listed) list[i] = number[i];
     });
   }
 };

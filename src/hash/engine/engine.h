@@ -98,6 +98,7 @@ class Engine final : public HashStore {
   [[nodiscard]] RecoveryReport recovery() const override { return recovery_; }
   [[nodiscard]] int Device() const override;
   Status FindRows(const IdRows& rows) override;
+  Status FindCachedRows(const IdRows& rows) override;
   Status PutRows(const WriteOptions& options, const IdRows& rows) override;
   Status DeleteRows(const WriteOptions& options, const IdRows& ids) override;
   Status ScanRows(const RowRange& range, std::unique_ptr<RowScan>* scan) override;
@@ -141,6 +142,9 @@ class Engine final : public HashStore {
     cleaner_->note_written(records, bytes);
   }
   Status make_row_cache();
+  [[nodiscard]] Status check_lookup(const IdRows& rows) const;
+  [[nodiscard]] bool caches(const IdRows& rows) const;
+  Status begin_to_find(const IdRows& rows);
   Status find_on_device(const IdRows& rows);
   Status find_by_batch(const IdRows& rows);
   Status list_missing(const IdRows& rows);

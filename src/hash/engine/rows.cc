@@ -88,17 +88,33 @@ int Engine::Device() const {
 
 Status Engine::FindRows(const IdRows& rows) {
   return base::or_memory_limit([&] {
-    BRECCIA_TRY(check_open());
-    BRECCIA_TRY(check(rows, kWordBytes));
-    BRECCIA_TRY(check_missing(rows));
+    BRECCIA_TRY(check_lookup(rows));
     if (rows.count > 0) {
-      if (rows.found == nullptr) return Status::InvalidArgument("found is nowhere");
       Status found = find_on_device(rows);
       if (found.IsNotSupported()) found = find_by_batch(rows);
       BRECCIA_TRY(std::move(found));
     }
     return rows.missing_count == nullptr ? Status::OK() : list_missing(rows);
   });
+}
+
+Status Engine::FindCachedRows(const IdRows& rows) {
+  const Status found = base::or_memory_limit([&] {
+    BRECCIA_TRY(check_lookup(rows));
+    return rows.count == 0 ? Status::NotSupported() : begin_to_find(rows);
+  });
+  return found.IsNotSupported() ? FindRows(rows) : base::copy_of(found);
+}
+
+/// Errors  ShutdownInProgress, InvalidArgument.
+Status Engine::check_lookup(const IdRows& rows) const {
+  BRECCIA_TRY(check_open());
+  BRECCIA_TRY(check(rows, kWordBytes));
+  BRECCIA_TRY(check_missing(rows));
+  if (rows.count > 0 && rows.found == nullptr) {
+    return Status::InvalidArgument("found is nowhere");
+  }
+  return Status::OK();
 }
 
 /// Where the arrays lie on the host, and the device has no part in the lookup, it need not even be
@@ -148,7 +164,7 @@ Status Engine::DeleteRows(const WriteOptions& options, const IdRows& ids) {
 /// Errors  NotSupported: the ids are not known on a device.
 Status Engine::find_on_device(const IdRows& rows) {
   if (!state_->knows_ids()) return Status::NotSupported();
-  const bool is_cached = row_cache_ != nullptr && row_cache_->row_bytes() == rows.row_bytes;
+  const bool is_cached = caches(rows);
   // Kernels read the log of few rows alone.
   const bool is_read = are_few(rows.count, rows.row_bytes, ground_.few_ids);
   const auto common = is_read ? state_->common_put() : std::nullopt;
@@ -168,6 +184,22 @@ Status Engine::find_on_device(const IdRows& rows) {
       }));
   gets_ += rows.count;
   return Status::OK();
+}
+
+/// Errors  NotSupported: the ids are not known on a device, or there is no cache for such rows.
+Status Engine::begin_to_find(const IdRows& rows) {
+  if (!caches(rows) || !state_->knows_ids()) return Status::NotSupported();
+  const auto lookup = backend_->make_begun_lookup(
+      *row_cache_, {ids_of(rows), static_cast<char*>(rows.rows), rows.row_bytes, rows.found},
+      {rows.found, rows.count, rows.missing, rows.missing_count, rows.stream});
+  RowPlaces places;
+  BRECCIA_TRY(state_->find(lookup.get(), &places));
+  gets_ += rows.count;
+  return Status::OK();
+}
+
+bool Engine::caches(const IdRows& rows) const {
+  return row_cache_ != nullptr && row_cache_->row_bytes() == rows.row_bytes;
 }
 
 Status Engine::write_on_device(const WriteOptions& options, const RowsInRef& rows) {

@@ -10,9 +10,11 @@
 #include "base/section_mutex.h"
 #include "exec/clear.h"
 #include "exec/device.h"
+#include "exec/in_flight.h"
 #include "exec/pool.h"
 #include "hash/algo/cached.cuh"
 #include "hash/ids/ids.h"
+#include "hash/section.h"
 
 namespace breccia::hash {
 
@@ -23,8 +25,10 @@ class PoolCache final : public Cache {
   template <class X>
   static Result<std::shared_ptr<PoolCache>> make(X& x, exec::TenantPtr tenant,
                                                  std::uint64_t row_bytes, std::uint64_t bytes_max,
-                                                 RowCachePolicy policy) {
-    auto cache = std::shared_ptr<PoolCache>(new PoolCache(std::move(tenant), row_bytes, policy));
+                                                 RowCachePolicy policy,
+                                                 std::shared_ptr<exec::InFlight> in_flight) {
+    auto cache = std::shared_ptr<PoolCache>(
+        new PoolCache(std::move(tenant), row_bytes, policy, std::move(in_flight)));
     exec::Pool& pool = cache->tenant_->pool();
     const std::uint64_t sets = bytes_max / (kSetBytes + kCacheWays * row_bytes);
     BRECCIA_TAKE(cache->sets_, exec::Array<Pair>::make(pool, sets * algo::SetRef::kPairs));
@@ -39,10 +43,14 @@ class PoolCache final : public Cache {
         {.give = [raw = cache.get()](std::uint64_t /*bytes*/) { raw->drop(); }, .lost = {}});
     return cache;
   }
-  ~PoolCache() override { tenant_->be_left_alone(); }
+  ~PoolCache() override {
+    tenant_->be_left_alone();
+    in_flight_->finish_all();
+  }
 
   /// Lookups share it; who admits rows has it.
   [[nodiscard]] base::SectionMutex& mutex() const { return mutex_; }
+  [[nodiscard]] Section section() const { return {mutex_, *in_flight_}; }
   /// Whoever calls this has the mutex or a share of it.
   [[nodiscard]] CacheRef ref() const {
     return {sets_.data(), set_count(), misses_.data(), rows_.data(), policy_};
@@ -63,7 +71,7 @@ class PoolCache final : public Cache {
 
   /// Waits for lookups that are under way, none of which claims memory while it has the mutex.
   void drop() override {
-    const std::unique_lock lock(mutex_);
+    const Section all = section();
     sets_ = {};
     misses_ = {};
     rows_ = {};
@@ -85,10 +93,15 @@ class PoolCache final : public Cache {
   static constexpr std::uint64_t kSetBytes =
       algo::SetRef::kPairs * sizeof(Pair) + algo::MissCounter::kWords * sizeof(std::uint64_t);
 
-  PoolCache(exec::TenantPtr tenant, std::uint64_t row_bytes, RowCachePolicy policy)
-      : Cache(row_bytes), tenant_(std::move(tenant)), policy_(policy) {}
+  PoolCache(exec::TenantPtr tenant, std::uint64_t row_bytes, RowCachePolicy policy,
+            std::shared_ptr<exec::InFlight> in_flight)
+      : Cache(row_bytes),
+        tenant_(std::move(tenant)),
+        in_flight_(std::move(in_flight)),
+        policy_(policy) {}
   [[nodiscard]] std::uint64_t set_count() const { return sets_.count() / algo::SetRef::kPairs; }
   const exec::TenantPtr tenant_;
+  const std::shared_ptr<exec::InFlight> in_flight_;  // lookups that may be in it
   const RowCachePolicy policy_;
   mutable base::SectionMutex mutex_;  // guards the arrays
   exec::Array<Pair> sets_;

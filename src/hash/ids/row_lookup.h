@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <type_traits>
 #include <utility>
@@ -12,8 +12,7 @@
 #include "exec/executor.h"
 #include "exec/host_vector.h"
 #include "hash/algo/cached.cuh"
-#include "hash/algo/ids.cuh"
-#include "hash/algo/rows.cuh"
+#include "hash/ids/cache_search.h"
 #include "hash/ids/ids.h"
 #include "hash/ids/row_cache.h"
 #include "hash/ids/row_courier.h"
@@ -38,19 +37,25 @@ class PoolRowLookup final : public RowLookup {
 
   Status look(Table& table) override {
     BRECCIA_TAKE(auto x, tenant_.executor());
-    BRECCIA_TRY(allocate(*x));
+    BRECCIA_TAKE(search_, CacheSearch::make(*x, out_));
+    missing_.clear();
+    missing_payloads_.clear();
+    if (!missing_.reserve(1)) {
+      return Status::MemoryLimit("no memory for what a batch looks up");
+    }
+    *missing_.extend(1) = 0;
     BRECCIA_TRY(x->follow(out_.ids.stream));
-    BRECCIA_TRY(x->template launch<32>(
-        count(), algo::NumberIds{out_.ids.id, number_.data(), count(), missing_count_.data()}));
+    BRECCIA_TRY(search_->launch_numbers(*x));
     std::shared_lock<base::SectionMutex> lock;
     CacheRef cache;
     if (cache_ != nullptr) {
       lock = std::shared_lock(cache_->mutex());
       cache = cache_->ref();
     }
-    const RequestsRef find{
-        .key = number_.data(), .found = payload_.data(), .code = code_.data(), .count = count()};
-    const Status looked = find_(*x, table, find, [&] { return find_cached(*x, cache); });
+    const Status looked = find_(*x, table, search_->requests(), [&] {
+      BRECCIA_TRY(search_->launch_rows(*x, cache));
+      return x->copy_out(missing_.data(), search_->missing_count(), 1);
+    });
     if (!looked.ok()) {
       (void)x->finish();  // what was launched before it
       return base::copy_of(looked);
@@ -75,53 +80,12 @@ class PoolRowLookup final : public RowLookup {
   [[nodiscard]] std::uint64_t missing() const { return missing_[0]; }
 
   template <class X>
-  Status allocate(X& x) {
-    for (exec::Array<std::uint64_t>* const column :
-         {&number_, &payload_, &row_, &missing_payload_}) {
-      BRECCIA_TAKE(*column, exec::make_array<std::uint64_t>(x, count()));
-    }
-    BRECCIA_TAKE(code_, exec::make_array<Code>(x, count()));
-    BRECCIA_TAKE(request_, exec::make_array<std::uint32_t>(x, count()));
-    BRECCIA_TAKE(missing_count_, exec::make_array<std::uint64_t>(x, 1));
-    missing_.clear();
-    missing_payloads_.clear();
-    if (!missing_.reserve(1)) {
-      return Status::MemoryLimit("no memory for what a batch looks up");
-    }
-    *missing_.extend(1) = 0;
-    return Status::OK();
-  }
-
-  /// Launches what follows the ids' payloads.
-  template <class X>
-  Status find_cached(X& x, const CacheRef& cache) {
-    BRECCIA_TRY(x.template launch<32>(
-        count(),
-        algo::FindCached{cache,
-                         payload_.data(),
-                         count(),
-                         row_.data(),
-                         code_.data(),
-                         out_.found,
-                         {request_.data(), missing_payload_.data(), missing_count_.data()}}));
-    BRECCIA_TRY(x.copy_out(missing_.data(), missing_count_.data(), 1));
-    if (cache.set_count == 0) return Status::OK();
-    const algo::RowsRef rows{.bytes = cache.rows, .shape = shape()};
-    return with_row_words(
-        rows.shape, {out_.row}, [&]<class Word>(const Word*, std::uint32_t words) {
-          return x.template launch<32>(
-              count() * words,
-              algo::GetRows<Word>::of(rows, row_.data(), code_.data(), out_.row, count()));
-        });
-  }
-
-  template <class X>
   Status fetch_missing(X& x) {
     if (!missing_payloads_.reserve(missing())) {
       return Status::MemoryLimit("no memory for what a batch looks up");
     }
     BRECCIA_TRY(
-        x.copy_out(missing_payloads_.extend(missing()), missing_payload_.data(), missing()));
+        x.copy_out(missing_payloads_.extend(missing()), search_->missing_payload(), missing()));
     return x.finish();
   }
 
@@ -149,7 +113,7 @@ class PoolRowLookup final : public RowLookup {
       Courier<X>& courier = *couriers[turn];
       BRECCIA_TRY(courier.load(n, out_.row_bytes));
       gather({payload + begin, n}, courier.rows(), courier.there());
-      BRECCIA_TRY(courier.send(request_.data() + begin, out_));
+      BRECCIA_TRY(courier.send(search_->missing_request() + begin, out_));
     }
     BRECCIA_TRY(first.finish());
     return one == other ? Status::OK() : second.finish();
@@ -157,7 +121,7 @@ class PoolRowLookup final : public RowLookup {
 
   template <class X>
   Status admit(X& x) {
-    const std::unique_lock lock(cache_->mutex());
+    const Section section = cache_->section();
     const CacheRef cache = cache_->ref();
     if (cache.set_count == 0) return Status::OK();
     cache_->note_offered(missing());
@@ -165,7 +129,7 @@ class PoolRowLookup final : public RowLookup {
         with_row_words(shape(), {out_.row}, [&]<class Word>(const Word*, std::uint32_t words) {
           return x.template launch<32>(
               missing(),
-              algo::Admit<Word>{cache, missing_payload_.data(), request_.data(), missing(),
+              algo::Admit<Word>{cache, search_->missing_payload(), search_->missing_request(), missing(),
                                 reinterpret_cast<const Word*>(out_.row), out_.found, words});
         }));
     return x.finish();
@@ -178,9 +142,7 @@ class PoolRowLookup final : public RowLookup {
   PoolCache* const cache_;
   const RowsOutRef out_;
   const Find find_;
-  exec::Array<std::uint64_t> number_, payload_, row_, missing_payload_, missing_count_;
-  exec::Array<Code> code_;
-  exec::Array<std::uint32_t> request_;
+  std::optional<CacheSearch> search_;
   exec::HostVector<std::uint64_t> missing_;  // one number
   exec::HostVector<std::uint64_t> missing_payloads_;
 };

@@ -246,7 +246,7 @@ class SmallRowLookup final : public RowLookup {
         algo::PutFound<Word>{reinterpret_cast<const Word*>(brought.data()), there.data(),
                              request.data(), missing_, row, out_.found, words}));
     if (!has_cache_) return x.finish();
-    const std::unique_lock lock(cache_->mutex());
+    const Section section = cache_->section();
     const CacheRef cache = cache_->ref();
     if (cache.set_count > 0) {
       cache_->note_offered(n);

@@ -265,6 +265,38 @@ TEST_F(HashRowsHits, MostAskedForStay) {
   EXPECT_GE(pass_of_zipf(kIds / 2), 735U);
 }
 
+// Goal: a lookup of what the cache has finds that, says of the others that they are not there, and
+//   counts both.
+// Method: rows of which a tenth are cached, each looked up once in either way.
+// Mutation: rows that are missing counted as hits, or not listed; what is found by the log.
+TEST_F(HashRowsHits, LookupsOfTheCacheFindWhatItHas) {
+  for (int i = 0; i < 4; ++i) pass_of_zipf(0);
+  const std::uint64_t lookups = figure("row_cache.lookups");
+  const std::uint64_t hits = figure("row_cache.hits");
+  Call call(*engine_);
+  for (std::uint64_t id = 0; id < kIds; ++id) call.add(id, Row{});
+  call.asks_missing = true;
+  ASSERT_TRUE(call.find_cached(engine_.get()).ok());
+  std::uint64_t found = 0;
+  std::vector<std::uint32_t> missing;
+  for (std::uint32_t i = 0; i < kIds; ++i) {
+    found += call.found[i];
+    if (call.found[i] == 0) {
+      missing.push_back(i);
+    } else {
+      ASSERT_EQ(call.rows[i], row_of(i));
+    }
+  }
+  EXPECT_GT(found, figure("row_cache.rows") / 2);
+  EXPECT_LE(found, figure("row_cache.rows"));
+  ASSERT_EQ(call.missing_count, missing.size());
+  missing.resize(kIds, Call::kNone);
+  EXPECT_EQ(call.missing, missing);
+  // One more is what waits for the stream.
+  EXPECT_EQ(figure("row_cache.lookups"), lookups + kIds + 1);
+  EXPECT_EQ(figure("row_cache.hits"), hits + found + 1);
+}
+
 // Goal: calls of many threads at once neither tear rows nor lose any.
 // Method: writers whose rows say their id in each word, readers over a small cache, a cleaner.
 TEST_P(HashRowsByWay, ManyThreads) {
@@ -302,7 +334,8 @@ TEST_P(HashRowsByWay, ManyThreads) {
     while (!stops) {
       Call call(*engine_);
       for (int i = 0; i < 100; ++i) call.add(own.below(own.one_in(2) ? kIds : 20), Row{});
-      EXPECT_TRUE(call.find(engine_.get()).ok());
+      const bool is_of_cache = own.one_in(2);
+      EXPECT_TRUE((is_of_cache ? call.find_cached(engine_.get()) : call.find(engine_.get())).ok());
       for (std::size_t i = 0; i < call.ids.size(); ++i) {
         if (call.found[i] == 0) continue;
         std::uint64_t words[3];

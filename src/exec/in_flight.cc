@@ -1,0 +1,59 @@
+#include "exec/in_flight.h"
+
+#include "base/assert.h"
+
+namespace breccia::exec {
+
+void InFlight::make_room() {
+  std::shared_ptr<Work> first;
+  Place done;  // ends without the lock, as memory goes back with it
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto at = work_.begin(); at != work_.end();) {
+      const auto work = at++;
+      if (!(*work)->is_done()) continue;
+      (*work)->finish();
+      done.splice(done.end(), work_, work);
+    }
+    if (work_.size() >= kWorkMax) first = work_.front();
+  }
+  if (first == nullptr) return;
+  first->finish();
+  let_go(first);
+}
+
+void InFlight::add(Place place) noexcept {
+  BRECCIA_ASSERT(place.size() == 1 && place.front() != nullptr);
+  const std::lock_guard lock(mutex_);
+  place.front()->number_ = ++added_;
+  work_.splice(work_.end(), place);
+}
+
+// Who waits for some of it keeps nobody from adding more, and what another one waits for stays in
+// the list until it has ended.
+void InFlight::finish_all() {
+  std::uint64_t last = 0;
+  for (bool is_first = true;; is_first = false) {
+    std::shared_ptr<Work> work;
+    {
+      const std::lock_guard lock(mutex_);
+      if (is_first) last = added_;
+      if (work_.empty() || work_.front()->number_ > last) return;
+      work = work_.front();
+    }
+    work->finish();
+    let_go(work);
+  }
+}
+
+std::size_t InFlight::count() const {
+  const std::lock_guard lock(mutex_);
+  return work_.size();
+}
+
+void InFlight::let_go(const std::shared_ptr<Work>& work) {
+  const std::lock_guard lock(mutex_);
+  work_.remove(work);
+}
+
+}  // namespace breccia::exec

@@ -1,0 +1,60 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+
+namespace breccia::exec {
+
+/// Work on a device that nobody waited for. Who changes what it looks at, or gives memory back that
+/// it uses, waits for it first.
+/// Threads any, of all calls.
+class InFlight {
+ public:
+  class Work {
+   public:
+    Work() = default;
+    virtual ~Work() = default;
+    Work(const Work&) = delete;
+    Work& operator=(const Work&) = delete;
+
+    /// Whether finish() need not wait.
+    [[nodiscard]] virtual bool is_done() = 0;
+    /// Waits for it. Called once or more often, by several threads at a time.
+    virtual void finish() = 0;
+
+   private:
+    friend class InFlight;
+    std::uint64_t number_ = 0;  // of those that were added
+  };
+  /// A place for some work.
+  using Place = std::list<std::shared_ptr<Work>>;
+
+  InFlight() = default;
+  ~InFlight() { finish_all(); }
+  InFlight(const InFlight&) = delete;
+  InFlight& operator=(const InFlight&) = delete;
+
+  /// Lets go of what is done; where much is not, waits for the first of it. Called before locks are
+  /// taken that who is in flight has not.
+  void make_room();
+  /// The work of a place is under way.
+  void add(Place place) noexcept;
+  /// Waits for all that was added before.
+  void finish_all();
+  [[nodiscard]] std::size_t count() const;
+
+ private:
+  /// Each has an executor with its stream and a few MiB.
+  static constexpr std::size_t kWorkMax = 16;
+
+  void let_go(const std::shared_ptr<Work>& work);
+
+  mutable std::mutex mutex_;
+  std::uint64_t added_ = 0;
+  Place work_;  // in the order in which it was added
+};
+
+}  // namespace breccia::exec

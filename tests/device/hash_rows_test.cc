@@ -1,0 +1,298 @@
+#include <breccia/hash_store.h>
+#include <cuda_runtime_api.h>
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/folder.h"
+
+namespace breccia {
+
+namespace {
+
+constexpr std::size_t kRowBytes = 128;
+constexpr std::size_t kWords = kRowBytes / sizeof(std::uint64_t);
+
+/// An array in memory of the GPU.
+template <class T>
+class There {
+ public:
+  explicit There(std::size_t count) : count_(count) {
+    EXPECT_EQ(cudaMalloc(reinterpret_cast<void**>(&at_), count * sizeof(T)), cudaSuccess);
+  }
+  ~There() { EXPECT_EQ(cudaFree(at_), cudaSuccess); }
+  There(const There&) = delete;
+  There& operator=(const There&) = delete;
+
+  [[nodiscard]] T* at() const { return at_; }
+  void put(const std::vector<T>& from, cudaStream_t stream) const {
+    EXPECT_EQ(cudaMemcpyAsync(at_, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice,
+                              stream),
+              cudaSuccess);
+  }
+  /// Without a wait, as copies of ordinary memory may have one.
+  void copy(const There& from, cudaStream_t stream) const {
+    EXPECT_EQ(
+        cudaMemcpyAsync(at_, from.at_, count_ * sizeof(T), cudaMemcpyDeviceToDevice, stream),
+        cudaSuccess);
+  }
+  [[nodiscard]] std::vector<T> get() const {
+    std::vector<T> copy(count_);
+    EXPECT_EQ(cudaMemcpy(copy.data(), at_, count_ * sizeof(T), cudaMemcpyDeviceToHost),
+              cudaSuccess);
+    return copy;
+  }
+
+ private:
+  T* at_ = nullptr;
+  std::size_t count_;
+};
+
+/// A stream of the caller's, which can be made to stand still.
+class HeldStream {
+ public:
+  HeldStream() {
+    EXPECT_EQ(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), cudaSuccess);
+  }
+  ~HeldStream() {
+    release();
+    EXPECT_EQ(cudaStreamDestroy(stream_), cudaSuccess);
+  }
+  HeldStream(const HeldStream&) = delete;
+  HeldStream& operator=(const HeldStream&) = delete;
+
+  [[nodiscard]] cudaStream_t get() const { return stream_; }
+  /// What it is given from now on begins with release(), or when a test has failed.
+  void hold() {
+    is_held_ = true;
+    EXPECT_EQ(cudaLaunchHostFunc(stream_, wait, this), cudaSuccess);
+  }
+  void release() {
+    is_held_ = false;
+    EXPECT_EQ(cudaStreamSynchronize(stream_), cudaSuccess);
+  }
+  [[nodiscard]] bool has_given_up() const { return has_given_up_; }
+
+ private:
+  static void wait(void* self) {
+    auto* const own = static_cast<HeldStream*>(self);
+    const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    while (own->is_held_) {
+      if (std::chrono::steady_clock::now() > until) own->has_given_up_ = true;
+      if (own->has_given_up_) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
+  cudaStream_t stream_ = nullptr;
+  std::atomic<bool> is_held_{false};
+  std::atomic<bool> has_given_up_{false};
+};
+
+std::uint64_t id_of(std::uint64_t i) { return i * 0x9e37'79b9'7f4a'7c15; }
+
+std::vector<std::uint64_t> ids_of(std::uint64_t first, std::size_t count) {
+  std::vector<std::uint64_t> ids(count);
+  for (std::size_t i = 0; i < count; ++i) ids[i] = id_of(first + i);
+  return ids;
+}
+
+std::vector<std::uint64_t> rows_of(std::uint64_t first, std::size_t count) {
+  std::vector<std::uint64_t> rows(count * kWords);
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = id_of(first + i / kWords) ^ i % kWords;
+  return rows;
+}
+
+std::uint64_t figure(HashStore& store, const std::string& name) {
+  std::string text;
+  EXPECT_TRUE(store.GetProperty("breccia.hash.row_cache." + name, &text));
+  return std::stoull(text);
+}
+
+class HashRowsOnGpu : public ::testing::Test {
+ protected:
+  static constexpr std::size_t kRows = 5000;
+
+  void SetUp() override {
+    HashOptions options;
+    options.create_if_missing = true;
+    options.backend = BackendChoice::kCuda;
+    options.keys_expected = kRows;
+    options.row_cache_bytes = 16 << 20;  // each set has room
+    options.cached_row_bytes = kRowBytes;
+    ASSERT_TRUE(HashStore::Open(options, folder_ / "store", &store_).ok());
+    const Written written(0, kRows, stream_);
+    put(written, 0, kRows, stream_);
+    // All come into the cache.
+    Lookup lookup(kRows);
+    lookup.ids.put(ids_of(0, kRows), stream_.get());
+    for (std::uint64_t hits = 0, before = ~hits; hits < before + kRows;) {
+      before = figure(*store_, "hits");
+      ASSERT_TRUE(store_->FindRows(lookup.rows_at(stream_)).ok());
+      hits = figure(*store_, "hits");
+    }
+  }
+
+  /// Arrays of rows to be put.
+  struct Written {
+    Written(std::uint64_t first, std::size_t count, const HeldStream& stream)
+        : ids(count), rows(count * kWords) {
+      ids.put(ids_of(first, count), stream.get());
+      rows.put(rows_of(first, count), stream.get());
+    }
+    const There<std::uint64_t> ids, rows;
+  };
+  void put(const Written& written, std::size_t from, std::size_t count, const HeldStream& stream) {
+    const Status status = store_->PutRows({}, {.ids = written.ids.at() + from,
+                                               .count = count,
+                                               .rows = written.rows.at() + from * kWords,
+                                               .row_bytes = kRowBytes,
+                                               .stream = stream.get()});
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  }
+
+  /// Arrays of a lookup.
+  struct Lookup {
+    explicit Lookup(std::size_t count)
+        : count(count), ids(count), rows(count * kWords), found(count), missing(count), number(1) {}
+    [[nodiscard]] IdRows rows_at(const HeldStream& stream) const {
+      return {.ids = ids.at(),
+              .count = count,
+              .rows = rows.at(),
+              .row_bytes = kRowBytes,
+              .found = found.at(),
+              .stream = stream.get(),
+              .missing = missing.at(),
+              .missing_count = number.at()};
+    }
+    /// Whether it is what rows from `first` on are; returns how many it found.
+    [[nodiscard]] std::size_t check(std::uint64_t first) const {
+      const auto was_found = found.get();
+      const auto got = rows.get();
+      const auto expected = rows_of(first, count);
+      const auto listed = missing.get();
+      std::size_t missed = 0;
+      for (std::size_t i = 0; i < count; ++i) {
+        if (was_found[i] == 0) {
+          EXPECT_EQ(listed[missed++], i);
+        } else {
+          EXPECT_EQ(was_found[i], 1);
+          EXPECT_EQ(std::memcmp(&got[i * kWords], &expected[i * kWords], kRowBytes), 0) << i;
+        }
+      }
+      EXPECT_EQ(number.get().front(), missed);
+      return count - missed;
+    }
+    const std::size_t count;
+    const There<std::uint64_t> ids, rows;
+    const There<std::uint8_t> found;
+    const There<std::uint32_t> missing;
+    const There<std::uint64_t> number;
+  };
+
+  const testing::Folder folder_{testing::Place::kMemory};
+  HeldStream stream_;
+  std::unique_ptr<HashStore> store_;
+};
+
+}  // namespace
+
+// Goal: a lookup of what the cache has returns while the caller's stream stands still, reads what
+//       that brings before, and is done for what comes behind.
+// Method: as many as may be under way, of ids that a stream brings which is held; copies of what
+//         they found behind them; then figures that count each.
+// Mutation: a wait on the way, in the list of what is missing, say; kernels that do not follow the
+//           stream, or that it does not wait for; arrays given back while kernels use them.
+TEST_F(HashRowsOnGpu, CachedOnesNeedNoWait) {
+  constexpr int kCalls = 16;
+  const std::uint64_t lookups = figure(*store_, "lookups");
+  std::vector<std::unique_ptr<Lookup>> calls;
+  for (int i = 0; i < kCalls; ++i) calls.push_back(std::make_unique<Lookup>(kRows));
+  const There<std::uint64_t> ids(kRows);
+  ids.put(ids_of(0, kRows), stream_.get());
+  for (int turn = 0; turn < 3; ++turn) {
+    stream_.hold();
+    for (const auto& call : calls) {
+      ASSERT_EQ(cudaMemsetAsync(call->found.at(), 7, kRows, stream_.get()), cudaSuccess);
+      call->ids.copy(ids, stream_.get());
+      const Status status = store_->FindCachedRows(call->rows_at(stream_));
+      ASSERT_TRUE(status.ok()) << status.ToString();
+      // A later one reads what lies there meanwhile.
+      ASSERT_EQ(cudaMemsetAsync(call->ids.at(), 0xff, kRows * sizeof(std::uint64_t), stream_.get()),
+                cudaSuccess);
+    }
+    ASSERT_FALSE(stream_.has_given_up());
+    stream_.release();
+    for (const auto& call : calls) EXPECT_EQ(call->check(0), kRows);
+  }
+  // Those before it are counted by then.
+  ASSERT_TRUE(store_->FindCachedRows(calls.front()->rows_at(stream_)).ok());
+  EXPECT_GE(figure(*store_, "lookups"), lookups + std::uint64_t{3} * kCalls * kRows);
+}
+
+// Goal: a table grows, and a cache changes, behind lookups that are under way.
+// Method: lookups in a held stream; another thread puts rows until the table has grown twice, and
+//         looks up rows that the cache does not have; neither ends before the stream goes on.
+// Mutation: a section that does not wait, so that kernels read memory that was given back.
+TEST_F(HashRowsOnGpu, SectionsWaitForThem) {
+  constexpr std::size_t kMore = 8 * kRows;
+  const HeldStream own;
+  const Written written(kRows, kMore, own);
+  const Lookup more(kRows);
+  more.ids.put(ids_of(kRows, kRows), own.get());
+  const Lookup held(kRows);
+  held.ids.put(ids_of(0, kRows), stream_.get());
+  stream_.hold();
+  ASSERT_TRUE(store_->FindCachedRows(held.rows_at(stream_)).ok());
+  std::atomic<bool> has_grown{false};
+  std::thread other([&] {
+    for (std::size_t at = 0; at < kMore; at += kRows) put(written, at, kRows, own);
+    has_grown = true;
+    const Status status = store_->FindRows(more.rows_at(own));
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_EQ(more.check(kRows), kRows);
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(300));
+  EXPECT_FALSE(has_grown);
+  EXPECT_FALSE(stream_.has_given_up());
+  stream_.release();
+  EXPECT_EQ(held.check(0), kRows);
+  other.join();
+}
+
+// Goal: lookups of several streams at once, beside writers, find rows that somebody wrote.
+// Method: threads that look up in streams of their own, without a wait but for the last one's
+//         results, while others put the same rows again, and look up what is not cached.
+// Mutation: an executor that two calls have; counts of one call that are another's.
+TEST_F(HashRowsOnGpu, ManyStreams) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t) {
+    threads.emplace_back([&, t] {
+      const HeldStream own;
+      const Lookup lookup(kRows);
+      const std::uint64_t first = 97 * static_cast<std::uint64_t>(t);
+      const Written written(first, kRows, own);
+      for (int turn = 0; turn < 60; ++turn) {
+        lookup.ids.put(ids_of(first, kRows), own.get());
+        const IdRows rows = lookup.rows_at(own);
+        const Status status = turn % 8 == 7 ? store_->FindRows(rows) : store_->FindCachedRows(rows);
+        EXPECT_TRUE(status.ok()) << status.ToString();
+        if (turn % 10 == 0) {
+          EXPECT_EQ(cudaStreamSynchronize(own.get()), cudaSuccess);
+          (void)lookup.check(first);
+        }
+        if (turn % 16 == t) put(written, 0, 500, own);
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+}
+
+}  // namespace breccia
