@@ -4,17 +4,17 @@
 
 namespace breccia::exec {
 
+void InFlight::reap() { reap(/*in_order=*/false); }
+
+// To ask whether work is done takes a driver a microsecond: what is behind some that is not is
+// asked only where there is no room else.
 void InFlight::make_room() {
+  reap(/*in_order=*/true);
+  if (count() < kWorkMax) return;
+  reap();
   std::shared_ptr<Work> first;
-  Place done;  // ends without the lock, as memory goes back with it
   {
     const std::lock_guard lock(mutex_);
-    for (auto at = work_.begin(); at != work_.end();) {
-      const auto work = at++;
-      if (!(*work)->is_done()) continue;
-      (*work)->finish();
-      done.splice(done.end(), work_, work);
-    }
     if (work_.size() >= kWorkMax) first = work_.front();
   }
   if (first == nullptr) return;
@@ -49,6 +49,21 @@ void InFlight::finish_all() {
 std::size_t InFlight::count() const {
   const std::lock_guard lock(mutex_);
   return work_.size();
+}
+
+/// `in_order`: up to the first that is not done.
+void InFlight::reap(bool in_order) {
+  Place done;  // ends without the lock, as memory goes back with it
+  const std::lock_guard lock(mutex_);
+  for (auto at = work_.begin(); at != work_.end();) {
+    const auto work = at++;
+    if ((*work)->is_done()) {
+      (*work)->finish();
+      done.splice(done.end(), work_, work);
+    } else if (in_order) {
+      break;
+    }
+  }
 }
 
 void InFlight::let_go(const std::shared_ptr<Work>& work) {

@@ -37,8 +37,9 @@ class InFlight {
   InFlight(const InFlight&) = delete;
   InFlight& operator=(const InFlight&) = delete;
 
-  /// Lets go of what is done; where much is not, waits for the first of it. Called before locks are
-  /// taken that who is in flight has not.
+  /// Lets go of what is done.
+  void reap();
+  /// Lets go of some of it, and where much is not done waits for the first of that.
   void make_room();
   /// The work of a place is under way.
   void add(Place place) noexcept;
@@ -50,6 +51,7 @@ class InFlight {
   /// Each has an executor with its stream and a few MiB.
   static constexpr std::size_t kWorkMax = 16;
 
+  void reap(bool in_order);
   void let_go(const std::shared_ptr<Work>& work);
 
   mutable std::mutex mutex_;

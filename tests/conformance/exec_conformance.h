@@ -244,8 +244,8 @@ TYPED_TEST_P(ExecConformance, StableSortAndMerge) {
   }
 }
 
-// Goal: exclusive_scan, select and difference answer on the host, select_here where it ran, at every
-//   size.
+// Goal: exclusive_scan, select and difference answer on the host, select_here where it ran; at
+//   every size.
 // Method: random input at the edge sizes, compared with plain loops; the scan also in place.
 // Mutation: a total taken after an in-place scan counts the last word twice or not at all.
 TYPED_TEST_P(ExecConformance, ScanSelectDifference) {
@@ -284,10 +284,10 @@ TYPED_TEST_P(ExecConformance, ScanSelectDifference) {
       const auto kept_here = put(rig.x(), counted(n));
       const auto count_here = put(rig.x(), std::vector<std::uint64_t>{5});
       ASSERT_TRUE(rig.x().make_room_to_select(n).ok());
-      ASSERT_TRUE(rig.x()
-                      .select_here(ids.data(), device_flags.data(), n, kept_here.data(),
-                                   count_here.data())
-                      .ok());
+      ASSERT_TRUE(
+          rig.x()
+              .select_here(ids.data(), device_flags.data(), n, kept_here.data(), count_here.data())
+              .ok());
       ASSERT_EQ(get(rig.x(), count_here.data(), 1).front(), expected.size()) << n;
       ASSERT_EQ(get(rig.x(), kept_here.data(), answer), expected) << n;
     }

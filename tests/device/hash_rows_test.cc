@@ -26,6 +26,7 @@ class There {
  public:
   explicit There(std::size_t count) : count_(count) {
     EXPECT_EQ(cudaMalloc(reinterpret_cast<void**>(&at_), count * sizeof(T)), cudaSuccess);
+    EXPECT_EQ(cudaMemset(at_, 0, count * sizeof(T)), cudaSuccess);
   }
   ~There() { EXPECT_EQ(cudaFree(at_), cudaSuccess); }
   There(const There&) = delete;
@@ -33,15 +34,14 @@ class There {
 
   [[nodiscard]] T* at() const { return at_; }
   void put(const std::vector<T>& from, cudaStream_t stream) const {
-    EXPECT_EQ(cudaMemcpyAsync(at_, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice,
-                              stream),
-              cudaSuccess);
+    EXPECT_EQ(
+        cudaMemcpyAsync(at_, from.data(), from.size() * sizeof(T), cudaMemcpyHostToDevice, stream),
+        cudaSuccess);
   }
   /// Without a wait, as copies of ordinary memory may have one.
   void copy(const There& from, cudaStream_t stream) const {
-    EXPECT_EQ(
-        cudaMemcpyAsync(at_, from.at_, count_ * sizeof(T), cudaMemcpyDeviceToDevice, stream),
-        cudaSuccess);
+    EXPECT_EQ(cudaMemcpyAsync(at_, from.at_, count_ * sizeof(T), cudaMemcpyDeviceToDevice, stream),
+              cudaSuccess);
   }
   [[nodiscard]] std::vector<T> get() const {
     std::vector<T> copy(count_);
@@ -208,11 +208,13 @@ class HashRowsOnGpu : public ::testing::Test {
 //       that brings before, and is done for what comes behind.
 // Method: as many as may be under way, of ids that a stream brings which is held; copies of what
 //         they found behind them; then figures that count each.
+// A tool under which kernels end before their launch returns gives it up.
 // Mutation: a wait on the way, in the list of what is missing, say; kernels that do not follow the
 //           stream, or that it does not wait for; arrays given back while kernels use them.
 TEST_F(HashRowsOnGpu, CachedOnesNeedNoWait) {
   constexpr int kCalls = 16;
   const std::uint64_t lookups = figure(*store_, "lookups");
+  const std::uint64_t hits = figure(*store_, "hits");
   std::vector<std::unique_ptr<Lookup>> calls;
   for (int i = 0; i < kCalls; ++i) calls.push_back(std::make_unique<Lookup>(kRows));
   const There<std::uint64_t> ids(kRows);
@@ -232,9 +234,8 @@ TEST_F(HashRowsOnGpu, CachedOnesNeedNoWait) {
     stream_.release();
     for (const auto& call : calls) EXPECT_EQ(call->check(0), kRows);
   }
-  // Those before it are counted by then.
-  ASSERT_TRUE(store_->FindCachedRows(calls.front()->rows_at(stream_)).ok());
-  EXPECT_GE(figure(*store_, "lookups"), lookups + std::uint64_t{3} * kCalls * kRows);
+  EXPECT_EQ(figure(*store_, "lookups"), lookups + std::uint64_t{3} * kCalls * kRows);
+  EXPECT_EQ(figure(*store_, "hits"), hits + std::uint64_t{3} * kCalls * kRows);
 }
 
 // Goal: a table grows, and a cache changes, behind lookups that are under way.

@@ -78,8 +78,9 @@ class BegunLookup final : public RowLookup {
         : cache(cache), search(std::move(some_search)), list(std::move(some_list)) {}
 
     bool is_done() override {
-      const std::lock_guard lock(mutex);
-      return is_finished || executor->is_done();
+      // Who waits for it has the lock: it is not done then.
+      const std::unique_lock lock(mutex, std::try_to_lock);
+      return lock.owns_lock() && (is_finished || executor->is_done());
     }
     void finish() override {
       const std::lock_guard lock(mutex);

@@ -38,8 +38,7 @@ class CacheSearch {
   template <class X>
   Status launch_numbers(X& x) const {
     return x.template launch<32>(
-        count(),
-        algo::NumberIds{out_.ids.id, number_.data(), count(), missing_count_.data()});
+        count(), algo::NumberIds{out_.ids.id, number_.data(), count(), missing_count_.data()});
   }
   /// What finds their payloads, in a table.
   [[nodiscard]] RequestsRef requests() const {

@@ -35,12 +35,11 @@ class MissingList {
     const std::uint64_t n = list.count;
     BRECCIA_TRY(exec::clear(x, count_.data(), 1));
     if (n > 0) {
-      BRECCIA_TRY(x.template launch<32>(
-          n, algo::FlagMissing{list.found, number_.data(), flag_.data(), n}));
       BRECCIA_TRY(
-          x.select_here(number_.data(), flag_.data(), n, listed_.data(), count_.data()));
+          x.template launch<32>(n, algo::FlagMissing{list.found, number_.data(), flag_.data(), n}));
+      BRECCIA_TRY(x.select_here(number_.data(), flag_.data(), n, listed_.data(), count_.data()));
     }
-    // What a caller has is no memory of the executor's pool, which is all that select_here() writes.
+    // What a caller has is no memory of the executor's pool, which is all that it writes.
     return x.template launch<32>(
         std::max<std::uint64_t>(n, 1),
         algo::StoreMissing{listed_.data(), count_.data(), n, list.missing, list.missing_count});

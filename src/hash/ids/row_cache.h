@@ -84,8 +84,14 @@ class PoolCache final : public Cache {
     const std::shared_lock lock(mutex_);
     return sets_.bytes() + misses_.bytes() + rows_.bytes();
   }
-  [[nodiscard]] std::uint64_t lookups() const override { return lookups_; }
-  [[nodiscard]] std::uint64_t hits() const override { return hits_; }
+  [[nodiscard]] std::uint64_t lookups() const override {
+    in_flight_->reap();  // they are counted when they are done
+    return lookups_;
+  }
+  [[nodiscard]] std::uint64_t hits() const override {
+    in_flight_->reap();
+    return hits_;
+  }
 
  private:
   static constexpr double kNewest = 0.125;  // what the last lookup counts

@@ -129,8 +129,9 @@ class PoolRowLookup final : public RowLookup {
         with_row_words(shape(), {out_.row}, [&]<class Word>(const Word*, std::uint32_t words) {
           return x.template launch<32>(
               missing(),
-              algo::Admit<Word>{cache, search_->missing_payload(), search_->missing_request(), missing(),
-                                reinterpret_cast<const Word*>(out_.row), out_.found, words});
+              algo::Admit<Word>{cache, search_->missing_payload(), search_->missing_request(),
+                                missing(), reinterpret_cast<const Word*>(out_.row), out_.found,
+                                words});
         }));
     return x.finish();
   }
