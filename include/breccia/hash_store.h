@@ -113,7 +113,7 @@ class HashStore : public Store {
   /// Order   all at one moment; done on return.
   /// Errors  as Submit; InvalidArgument: row_bytes, or how arrays lie; IOError also: the device.
   /// Cost    of rows that are not in the device's cache (HashOptions::row_cache_bytes), and without
-  ///         one of all: a copy by a core, and its bytes over the bus. Of `missing` three launches.
+  ///         one of all: a copy by a core, and its bytes over the bus. Of `missing` five launches.
   virtual Status FindRows(const IdRows& rows) = 0;
 
   /// FindRows for a caller that waits for nothing: it returns while the device is at work, and what
@@ -126,9 +126,11 @@ class HashStore : public Store {
   /// Order   each id at a moment of its own, at which it has all that was acknowledged before the
   ///         call. The arrays stay as they are until the stream has come so far.
   /// Errors  as FindRows. If the device is lost later, the stream says so.
-  /// Cost    some launches. Of several calls under way at once, sixteen, the first is waited for.
-  ///         Others that change the cache, or what the index looks like, wait for what `stream` had
-  ///         to do before: that must not wait for a call of the store.
+  /// Cost    some launches; the first calls also make what up to sixteen at once need. It waits for
+  ///         what streams have to do where sixteen calls are under way, and where one lookup in
+  ///         some that brought rows is to get them into the cache. A write waits for it while the
+  ///         index grows, others then for the write, and so does the end of the store: what a
+  ///         stream has to do before must not wait for a call of a store.
   virtual Status FindCachedRows(const IdRows& rows) = 0;
 
   /// Writes a row for each id; of several of one id the last one stays. They become visible at

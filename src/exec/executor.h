@@ -15,7 +15,7 @@
 ///   Status merge(a, na, b, nb, out, less)        stable: equal entries of `a` first
 ///   Status exclusive_scan(const u64* in, u64* out, n, u64* total)    total on the host
 ///   Status select(const u32* in, const u8* flags, n, u32* out, u64* count)  count on the host
-///   Status select_here(in, flags, n, out, u64* count)    count in backend memory, not waited for
+///   Status select_here(in, flags, n, out, u64* count)    count in backend memory: no wait
 ///   Status make_room_to_select(n)                before select_here() of so many, or it may wait
 ///   Status difference(const u64* words, n, u64* bits)   bits in which any two words differ
 ///   Result<Import<T>> import(const T* host, n)   .data(): where the executor can read it
@@ -24,9 +24,9 @@
 ///   u64* words()                                 kWords of the host's, for what a kernel answers
 ///   T* reach(T* host)                            host memory as the executor can write it, or null
 ///   Status follow(void* stream)                  begins behind what a caller's stream has to do
-///   Status precede(void* stream)                 what that is given from now on waits for all of
-///   it Status finish()                              waits for all of it, and hears of a lost
-///   device bool has_work()                              whether there may be something to wait for
+///   Status precede(void* stream)                 what that has to do later waits for all of it
+///   Status finish()                              waits for all of it, and hears of a lost device
+///   bool has_work()                              whether there may be something to wait for
 /// An operation that fails waits for what runs before it returns.
 
 #include <cstdint>

@@ -4,11 +4,25 @@
 
 namespace breccia::exec {
 
-void InFlight::reap() { reap(/*in_order=*/false); }
+InFlight::Pause::Pause(InFlight& all) : all_(all) {
+  const std::lock_guard lock(all_.mutex_);
+  ++all_.pauses_;
+}
+
+InFlight::Pause::~Pause() {
+  const std::lock_guard lock(all_.mutex_);
+  if (--all_.pauses_ == 0) all_.goes_on_.notify_all();
+}
+
+bool InFlight::reap() { return reap(/*in_order=*/false); }
 
 // To ask whether work is done takes a driver a microsecond: what is behind some that is not is
 // asked only where there is no room else.
 void InFlight::make_room() {
+  {
+    std::unique_lock lock(mutex_);
+    goes_on_.wait(lock, [&] { return pauses_ == 0; });
+  }
   reap(/*in_order=*/true);
   if (count() < kWorkMax) return;
   reap();
@@ -52,7 +66,7 @@ std::size_t InFlight::count() const {
 }
 
 /// `in_order`: up to the first that is not done.
-void InFlight::reap(bool in_order) {
+bool InFlight::reap(bool in_order) {
   Place done;  // ends without the lock, as memory goes back with it
   const std::lock_guard lock(mutex_);
   for (auto at = work_.begin(); at != work_.end();) {
@@ -64,6 +78,7 @@ void InFlight::reap(bool in_order) {
       break;
     }
   }
+  return work_.empty();
 }
 
 void InFlight::let_go(const std::shared_ptr<Work>& work) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -37,9 +38,23 @@ class InFlight {
   InFlight(const InFlight&) = delete;
   InFlight& operator=(const InFlight&) = delete;
 
-  /// Lets go of what is done.
-  void reap();
-  /// Lets go of some of it, and where much is not done waits for the first of that.
+  /// While it lives, make_room() waits: what is in flight becomes less. Who is past that already
+  /// may still add its work.
+  class Pause {
+   public:
+    explicit Pause(InFlight& all);
+    ~Pause();
+    Pause(const Pause&) = delete;
+    Pause& operator=(const Pause&) = delete;
+
+   private:
+    InFlight& all_;
+  };
+
+  /// Lets go of what is done. Whether that was all.
+  bool reap();
+  /// Lets go of some of it, and where much is not done waits for the first of that. Called by who
+  /// is about to add work, and has no lock that others want.
   void make_room();
   /// The work of a place is under way.
   void add(Place place) noexcept;
@@ -48,13 +63,16 @@ class InFlight {
   [[nodiscard]] std::size_t count() const;
 
  private:
-  /// Each has an executor with its stream and a few MiB.
+  /// Each has an executor with its stream and a few MiB. Several that come at once may have a few
+  /// more.
   static constexpr std::size_t kWorkMax = 16;
 
-  void reap(bool in_order);
+  bool reap(bool in_order);
   void let_go(const std::shared_ptr<Work>& work);
 
   mutable std::mutex mutex_;
+  std::condition_variable goes_on_;  // when nobody pauses it
+  int pauses_ = 0;
   std::uint64_t added_ = 0;
   Place work_;  // in the order in which it was added
 };

@@ -131,9 +131,10 @@ class Backend {
   /// lists them, if its missing_count is not null. bring() brings nothing.
   /// Shape   as make_lookup; the cache lasts until then, or waits for it at its end.
   /// Order   each id at a moment of its own, not before this is called.
-  /// Cost    four kernels, with `missing` three more and a selection. Sections of the table and of
-  ///         the cache wait for what the stream had to do before. Of sixteen under way at once the
-  ///         first is waited for.
+  /// Cost    four kernels, with `missing` three more and a selection. Making one waits for the
+  ///         first of sixteen that are under way, or for all, while somebody takes rows into the
+  ///         cache who could not for long. Sections of the table wait for what the stream had to
+  ///         do before.
   [[nodiscard]] virtual std::unique_ptr<RowLookup> make_begun_lookup(
       Cache& cache, const RowsOutRef& rows, const MissingListRef& missing) = 0;
   /// The address by which kernels read memory of the host that the device has adopted
@@ -142,7 +143,7 @@ class Backend {
   /// Lists those that were not found. Columns lie in the backend's memory.
   /// Order   done on return.
   /// Errors  MemoryLimit; IOError: the device.
-  /// Cost    two kernels, a selection, a wait; 9 bytes of work space each.
+  /// Cost    three kernels, a selection, a wait; 9 bytes of work space each.
   [[nodiscard]] virtual Status list_missing(const MissingListRef& list) = 0;
   /// An empty cache that takes so many bytes at most, of a tenant of its own.
   /// Errors  InvalidArgument: rows of no multiple of 8 bytes; MemoryLimit; IOError: the device.

@@ -126,6 +126,7 @@ class BackendOn final : public Backend {
     BRECCIA_ASSERT(is_of_words(rows.row, rows.row_bytes));
     BRECCIA_ASSERT(from.cache == nullptr || from.cache->row_bytes() == rows.row_bytes);
     BRECCIA_ASSERT(from.log.count == 0 || from.logged.value_bytes == rows.row_bytes);
+    (void)in_flight_->reap();
     auto* const cache = static_cast<PoolCache*>(from.cache);
     if (are_few(rows.ids.count, rows.row_bytes, from.few_ids)) {
       return std::make_unique<SmallRowLookup<Tenant>>(
@@ -143,6 +144,7 @@ class BackendOn final : public Backend {
                                                const MissingListRef& missing) override {
     BRECCIA_ASSERT(rows.ids.count > 0 && rows.ids.count < kRequestsMax);
     BRECCIA_ASSERT(is_of_words(rows.row, rows.row_bytes) && cache.row_bytes() == rows.row_bytes);
+    in_flight_->make_room();
     return std::make_unique<BegunLookup<Tenant>>(own_, static_cast<PoolCache&>(cache), *in_flight_,
                                                  rows, missing);
   }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <mutex>
+#include <optional>
 
 #include "base/section_mutex.h"
 #include "exec/in_flight.h"
@@ -13,9 +14,18 @@ class Section {
   Section(base::SectionMutex& mutex, exec::InFlight& in_flight) : lock_(mutex) {
     in_flight.finish_all();
   }
+  /// None if such a lookup is under way: nobody is kept waiting for a caller's stream.
+  static std::optional<Section> try_once(base::SectionMutex& mutex, exec::InFlight& in_flight) {
+    if (!in_flight.reap()) return std::nullopt;
+    Section section(mutex);
+    if (!in_flight.reap()) return std::nullopt;  // it came in between
+    return section;
+  }
 
  private:
-  const std::unique_lock<base::SectionMutex> lock_;
+  explicit Section(base::SectionMutex& mutex) : lock_(mutex) {}
+
+  std::unique_lock<base::SectionMutex> lock_;
 };
 
 }  // namespace breccia::hash

@@ -125,7 +125,7 @@ class HashRowsOnGpu : public ::testing::Test {
     options.create_if_missing = true;
     options.backend = BackendChoice::kCuda;
     options.keys_expected = kRows;
-    options.row_cache_bytes = 16 << 20;  // each set has room
+    options.row_cache_bytes = 64 << 20;  // each set has room
     options.cached_row_bytes = kRowBytes;
     ASSERT_TRUE(HashStore::Open(options, folder_ / "store", &store_).ok());
     const Written written(0, kRows, stream_);
@@ -238,16 +238,14 @@ TEST_F(HashRowsOnGpu, CachedOnesNeedNoWait) {
   EXPECT_EQ(figure(*store_, "hits"), hits + std::uint64_t{3} * kCalls * kRows);
 }
 
-// Goal: a table grows, and a cache changes, behind lookups that are under way.
+// Goal: a table grows behind lookups that are under way.
 // Method: lookups in a held stream; another thread puts rows until the table has grown twice, and
-//         looks up rows that the cache does not have; neither ends before the stream goes on.
+//         does not end before the stream goes on.
 // Mutation: a section that does not wait, so that kernels read memory that was given back.
-TEST_F(HashRowsOnGpu, SectionsWaitForThem) {
+TEST_F(HashRowsOnGpu, TablesGrowBehindThem) {
   constexpr std::size_t kMore = 8 * kRows;
   const HeldStream own;
   const Written written(kRows, kMore, own);
-  const Lookup more(kRows);
-  more.ids.put(ids_of(kRows, kRows), own.get());
   const Lookup held(kRows);
   held.ids.put(ids_of(0, kRows), stream_.get());
   stream_.hold();
@@ -256,13 +254,73 @@ TEST_F(HashRowsOnGpu, SectionsWaitForThem) {
   std::thread other([&] {
     for (std::size_t at = 0; at < kMore; at += kRows) put(written, at, kRows, own);
     has_grown = true;
-    const Status status = store_->FindRows(more.rows_at(own));
-    EXPECT_TRUE(status.ok()) << status.ToString();
-    EXPECT_EQ(more.check(kRows), kRows);
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_FALSE(has_grown);
   EXPECT_FALSE(stream_.has_given_up());
+  stream_.release();
+  EXPECT_EQ(held.check(0), kRows);
+  other.join();
+}
+
+// Goal: who brings rows from the host does not wait for lookups that are under way; the cache
+//       learns all the same, when they are done and, if there are always some, now and then.
+// Method: lookups in a held stream, and such of rows that the cache has not, of few and of many
+//         ids, in another one; then the same while a thread always has some under way.
+// Mutation: rows that are taken in by a section that waits; a cache that never learns.
+TEST_F(HashRowsOnGpu, OthersBringRowsBesideThem) {
+  constexpr std::size_t kMany = 20'000;
+  const HeldStream own;
+  const Written written(kRows, kMany, own);
+  put(written, 0, kMany, own);
+  const Lookup few(kRows);
+  const Lookup many(kMany);
+  few.ids.put(ids_of(kRows, kRows), own.get());
+  many.ids.put(ids_of(kRows, kMany), own.get());
+  const Lookup held(kRows);
+  held.ids.put(ids_of(0, kRows), stream_.get());
+  stream_.hold();
+  ASSERT_TRUE(store_->FindCachedRows(held.rows_at(stream_)).ok());
+  for (const Lookup* const lookup : {&few, &many}) {
+    ASSERT_TRUE(store_->FindRows(lookup->rows_at(own)).ok());
+    EXPECT_EQ(lookup->check(kRows), lookup->count);
+  }
+  ASSERT_FALSE(stream_.has_given_up());
+  stream_.release();
+  EXPECT_EQ(held.check(0), kRows);
+
+  std::atomic<bool> stops{false};
+  std::thread always([&] {
+    while (!stops) EXPECT_TRUE(store_->FindCachedRows(held.rows_at(stream_)).ok());
+  });
+  std::size_t found = 0;
+  const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+  while (found < kMany && std::chrono::steady_clock::now() < until) {
+    EXPECT_TRUE(store_->FindRows(many.rows_at(own)).ok());
+    EXPECT_TRUE(store_->FindCachedRows(many.rows_at(own)).ok());
+    EXPECT_EQ(cudaStreamSynchronize(own.get()), cudaSuccess);
+    found = many.check(kRows);
+  }
+  stops = true;
+  always.join();
+  EXPECT_EQ(found, kMany);
+}
+
+// Goal: a store ends behind lookups that are under way.
+// Method: one that is closed by another thread while a stream is held.
+// Mutation: memory that goes back before kernels have read it.
+TEST_F(HashRowsOnGpu, StoresEndBehindThem) {
+  const Lookup held(kRows);
+  held.ids.put(ids_of(0, kRows), stream_.get());
+  stream_.hold();
+  ASSERT_TRUE(store_->FindCachedRows(held.rows_at(stream_)).ok());
+  std::atomic<bool> has_ended{false};
+  std::thread other([&] {
+    store_.reset();
+    has_ended = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  EXPECT_FALSE(has_ended);
   stream_.release();
   EXPECT_EQ(held.check(0), kRows);
   other.join();

@@ -122,8 +122,11 @@ Status CudaExecutor::precede(void* stream) {
 
 bool CudaExecutor::is_done() const {
   const cudaError_t said = cudaStreamQuery(stream_);
-  if (said != cudaSuccess) (void)cudaGetLastError();
-  return said != cudaErrorNotReady;
+  if (said == cudaSuccess) return true;
+  (void)cudaGetLastError();
+  // While another thread captures a graph the driver may refuse to say.
+  return said != cudaErrorNotReady && said != cudaErrorStreamCaptureUnsupported &&
+         said != cudaErrorStreamCaptureImplicit;
 }
 
 Status CudaExecutor::finish() {

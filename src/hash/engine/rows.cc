@@ -199,7 +199,8 @@ Status Engine::begin_to_find(const IdRows& rows) {
 }
 
 bool Engine::caches(const IdRows& rows) const {
-  return row_cache_ != nullptr && row_cache_->row_bytes() == rows.row_bytes;
+  return row_cache_ != nullptr && row_cache_->row_bytes() == rows.row_bytes &&
+         row_cache_->is_there();
 }
 
 Status Engine::write_on_device(const WriteOptions& options, const RowsInRef& rows) {

@@ -35,7 +35,6 @@ class BegunLookup final : public RowLookup {
   Status look(Table& table) override {
     auto& own = static_cast<PoolTable&>(table);
     BRECCIA_TRY(own.fault());
-    in_flight_.make_room();
     BRECCIA_TAKE(auto x, tenant_.executor());
     BRECCIA_TAKE(auto search, CacheSearch::make(*x, out_));
     std::optional<MissingList> list;
@@ -84,9 +83,11 @@ class BegunLookup final : public RowLookup {
     }
     void finish() override {
       const std::lock_guard lock(mutex);
-      if (std::exchange(is_finished, true)) return;
+      if (is_finished) return;
       // A device that is lost says so to the caller's stream, too.
-      if (executor->finish().ok()) note(cache, search, executor->words());
+      const bool is_answered = executor->finish().ok();
+      is_finished = true;
+      if (is_answered) note(cache, search, executor->words());
     }
 
     PoolCache& cache;
@@ -101,6 +102,7 @@ class BegunLookup final : public RowLookup {
   template <class End>
   Status begin(X& x, PoolTable& table, const CacheSearch& search,
                const std::optional<MissingList>& list, const End& end) {
+    Launched launched{x};
     BRECCIA_TRY(x.follow(out_.ids.stream));
     BRECCIA_TRY(search.launch_numbers(x));
     const std::shared_lock lock(cache_.mutex());
@@ -109,9 +111,20 @@ class BegunLookup final : public RowLookup {
       BRECCIA_TRY(x.copy_out(x.words(), search.missing_count(), 1));
       if (list.has_value()) BRECCIA_TRY(list->launch(x, missing_));
       BRECCIA_TRY(x.precede(out_.ids.stream));
-      return end();
+      Status ended = end();
+      launched.is_seen_to = ended.ok();
+      return ended;
     });
   }
+
+  /// What fails, or throws, is waited for before its arrays go.
+  struct Launched {
+    X& x;
+    bool is_seen_to = false;
+    ~Launched() {
+      if (!is_seen_to && x.has_work()) (void)x.finish();
+    }
+  };
 
   Tenant& tenant_;
   PoolCache& cache_;

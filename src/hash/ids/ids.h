@@ -74,7 +74,8 @@ using Gather =
 
 class Table;
 
-/// One call that looks up rows of ids: first where they are, then those that are not at hand.
+/// One call that looks up rows of ids: first where they are, then those that are not at hand. What
+/// Backend::make_begun_lookup() makes differs in what it says there.
 /// Threads one owner.
 class RowLookup {
  public:
@@ -113,6 +114,8 @@ class Cache {
   [[nodiscard]] virtual std::uint64_t bytes() const = 0;
   /// Gives all back.
   virtual void drop() = 0;
+  /// Whether it has not given all back.
+  [[nodiscard]] virtual bool is_there() const = 0;
   /// Ids that were looked up, and those that needed nothing else: it had their rows, or they have
   /// none.
   [[nodiscard]] virtual std::uint64_t lookups() const = 0;

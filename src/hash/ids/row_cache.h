@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <shared_mutex>
 #include <utility>
 
@@ -40,7 +41,7 @@ class PoolCache final : public Cache {
     BRECCIA_TRY(x.finish());
     cache->room_ = sets * kCacheWays;
     cache->tenant_->answer(
-        {.give = [raw = cache.get()](std::uint64_t /*bytes*/) { raw->drop(); }, .lost = {}});
+        {.give = [raw = cache.get()](std::uint64_t /*bytes*/) { raw->give(); }, .lost = {}});
     return cache;
   }
   ~PoolCache() override {
@@ -50,7 +51,15 @@ class PoolCache final : public Cache {
 
   /// Lookups share it; who admits rows has it.
   [[nodiscard]] base::SectionMutex& mutex() const { return mutex_; }
-  [[nodiscard]] Section section() const { return {mutex_, *in_flight_}; }
+  /// To take rows in; mostly none while lookups are under way that nobody waits for. As these may
+  /// be so at all times, every so often no more are begun until those are done.
+  [[nodiscard]] std::optional<Section> section_to_admit() {
+    std::optional<Section> section = Section::try_once(mutex_, *in_flight_);
+    if (section.has_value() || ++refusals_ % kRefusalsInARow != 0) return section;
+    const exec::InFlight::Pause pause(*in_flight_);
+    in_flight_->finish_all();
+    return Section::try_once(mutex_, *in_flight_);
+  }
   /// Whoever calls this has the mutex or a share of it.
   [[nodiscard]] CacheRef ref() const {
     return {sets_.data(), set_count(), misses_.data(), rows_.data(), policy_};
@@ -71,11 +80,10 @@ class PoolCache final : public Cache {
 
   /// Waits for lookups that are under way, none of which claims memory while it has the mutex.
   void drop() override {
-    const Section all = section();
-    sets_ = {};
-    misses_ = {};
-    rows_ = {};
+    const Section all(mutex_, *in_flight_);
+    give_back();
   }
+  [[nodiscard]] bool is_there() const override { return is_there_; }
   [[nodiscard]] std::uint64_t rows() const override {
     const std::shared_lock lock(mutex_);
     return set_count() * kCacheWays;
@@ -106,6 +114,20 @@ class PoolCache final : public Cache {
         in_flight_(std::move(in_flight)),
         policy_(policy) {}
   [[nodiscard]] std::uint64_t set_count() const { return sets_.count() / algo::SetRef::kPairs; }
+  /// Who asks for memory has others wait behind it, and waits for no caller's stream.
+  void give() {
+    if (const auto all = Section::try_once(mutex_, *in_flight_)) give_back();
+  }
+  /// In a section.
+  void give_back() {
+    is_there_ = false;
+    sets_ = {};
+    misses_ = {};
+    rows_ = {};
+  }
+
+  /// So many admissions in a row that find lookups under way are none.
+  static constexpr std::uint64_t kRefusalsInARow = 16;
   const exec::TenantPtr tenant_;
   const std::shared_ptr<exec::InFlight> in_flight_;  // lookups that may be in it
   const RowCachePolicy policy_;
@@ -116,6 +138,8 @@ class PoolCache final : public Cache {
   std::uint64_t room_ = 0;  // for rows, to begin with
   std::atomic<std::uint64_t> lookups_{0}, hits_{0}, turns_{0}, offered_{0};
   std::atomic<double> missing_share_{1};
+  std::atomic<std::uint64_t> refusals_{0};
+  std::atomic<bool> is_there_{true};
 };
 
 }  // namespace breccia::hash

@@ -121,7 +121,8 @@ class PoolRowLookup final : public RowLookup {
 
   template <class X>
   Status admit(X& x) {
-    const Section section = cache_->section();
+    const std::optional<Section> section = cache_->section_to_admit();
+    if (!section.has_value()) return Status::OK();
     const CacheRef cache = cache_->ref();
     if (cache.set_count == 0) return Status::OK();
     cache_->note_offered(missing());

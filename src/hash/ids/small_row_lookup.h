@@ -245,8 +245,8 @@ class SmallRowLookup final : public RowLookup {
         missing_ * words,
         algo::PutFound<Word>{reinterpret_cast<const Word*>(brought.data()), there.data(),
                              request.data(), missing_, row, out_.found, words}));
-    if (!has_cache_) return x.finish();
-    const Section section = cache_->section();
+    const std::optional<Section> section = has_cache_ ? cache_->section_to_admit() : std::nullopt;
+    if (!section.has_value()) return x.finish();
     const CacheRef cache = cache_->ref();
     if (cache.set_count > 0) {
       cache_->note_offered(n);

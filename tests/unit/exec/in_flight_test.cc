@@ -101,6 +101,41 @@ TEST(InFlight, MakesRoom) {
   for (const auto& one : work) one->end();
 }
 
+// Goal: who may not wait gets no section while work is under way, and one when it is done.
+// Method: tries before and behind the end of a piece.
+// Mutation: a section that does not ask; one that waits.
+TEST(InFlight, SectionsAreTriedOnce) {
+  InFlight all;
+  base::SectionMutex mutex;
+  const auto work = add_to(&all);
+  EXPECT_FALSE(hash::Section::try_once(mutex, all).has_value());
+  EXPECT_TRUE(mutex.try_lock());
+  mutex.unlock();
+  work->end();
+  const auto section = hash::Section::try_once(mutex, all);
+  EXPECT_TRUE(section.has_value());
+  EXPECT_FALSE(mutex.try_lock());
+}
+
+// Goal: while somebody pauses it, nobody adds more.
+// Method: two pauses, one inside the other.
+// Mutation: a pause that ends with the first of them, or that nobody is woken from.
+TEST(InFlight, Pauses) {
+  InFlight all;
+  auto outer = std::make_unique<InFlight::Pause>(all);
+  { const InFlight::Pause inner(all); }
+  std::atomic<bool> has_room{false};
+  std::thread more([&] {
+    all.make_room();
+    has_room = true;
+  });
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(has_room);
+  outer.reset();
+  more.join();
+  EXPECT_TRUE(has_room);
+}
+
 // Goal: a section begins behind what is in flight, as behind who shares it.
 // Method: one that is wanted while work is under way.
 // Mutation: a section that only locks.

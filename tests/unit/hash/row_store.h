@@ -101,6 +101,9 @@ class CallOf {
     BRECCIA_TAKE(const auto id, exec::Array<std::uint64_t>::make(pool, 1));
     BRECCIA_TAKE(const auto row, exec::Array<char>::make(pool, kBytes));
     BRECCIA_TAKE(const auto is_found, exec::Array<std::uint8_t>::make(pool, 1));
+    const std::uint64_t nobodys = ~std::uint64_t{0};
+    BRECCIA_TRY(backend_->copy_in(reinterpret_cast<char*>(id.data()),
+                                  reinterpret_cast<const char*>(&nobodys), sizeof nobodys));
     return store->FindRows({.ids = id.data(),
                             .count = 1,
                             .rows = row.data(),
