@@ -233,7 +233,8 @@ namespace {
 /// Whether known files say of a key, if they do, that it has `value`; null: that it is nowhere.
 Status check_known(const FamilyView& family, const Slice& key, const Slice* value) {
   rocksdb::PinnableSlice known;
-  const auto found = family.files->get(key, &known);
+  bool was_packed = false;
+  const auto found = family.files->get(key, &known, &was_packed);
   if (!found.has_value()) return Status::OK();
   if (value != nullptr ? found->ok() && known == *value : found->IsNotFound()) return Status::OK();
   return Status::Corruption(

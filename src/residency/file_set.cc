@@ -218,7 +218,9 @@ Status FileSet::open_block(const Part& part, std::size_t block, Unpacked* unpack
   return Status::OK();
 }
 
-std::optional<Status> FileSet::get(const Slice& key, rocksdb::PinnableSlice* value) const {
+std::optional<Status> FileSet::get(const Slice& key, rocksdb::PinnableSlice* value,
+                                   bool* was_packed) const {
+  *was_packed = false;
   if (!host_reads()) return std::nullopt;
   const record::OneKey sought(key);
   std::uint32_t part = 0;
@@ -231,6 +233,7 @@ std::optional<Status> FileSet::get(const Slice& key, rocksdb::PinnableSlice* val
   if (!is_known) return std::nullopt;
   if (!is_value(place)) return Status::NotFound();
   value->PinSelf(found);
+  *was_packed = packed_block_of(place, part) != nullptr;
   return Status::OK();
 }
 
@@ -405,7 +408,7 @@ class FileSet::Finder {
       if (std::exchange(block, one.block) != one.block) tell_all(worker, answer);
       Slice value;
       if (set_.value(one.place, one.part, &unpacked_, &value).ok()) {
-        tell({one.key, /*is_found=*/true, value}, worker, answer);
+        tell({one.key, /*is_found=*/true, value, /*was_packed=*/true}, worker, answer);
       } else {
         (*places)[left++] = one.key;  // RocksDB may say what is wrong
       }

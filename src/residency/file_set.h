@@ -63,8 +63,8 @@ class FileSet final : public tree::KnownFiles {
                                                      std::shared_ptr<Usage> usage);
 
   /// None, too, where a device has the keys.
-  [[nodiscard]] std::optional<Status> get(const Slice& key,
-                                          rocksdb::PinnableSlice* value) const override;
+  [[nodiscard]] std::optional<Status> get(const Slice& key, rocksdb::PinnableSlice* value,
+                                          bool* was_packed) const override;
   [[nodiscard]] bool come_first() const override { return !host_reads(); }
   /// A device that fails knows nothing.
   void get_many(const record::KeyColumnsRef& keys, std::vector<std::vector<std::uint32_t>>* places,

@@ -23,8 +23,9 @@ class KnownFiles {
   virtual ~KnownFiles() = default;
 
   /// What the tree has of a key: OK and the value, or NotFound. None: RocksDB must be asked.
-  [[nodiscard]] virtual std::optional<Status> get(const Slice& key,
-                                                  rocksdb::PinnableSlice* value) const = 0;
+  /// *was_packed: the value's block had to be unpacked for it.
+  [[nodiscard]] virtual std::optional<Status> get(const Slice& key, rocksdb::PinnableSlice* value,
+                                                  bool* was_packed) const = 0;
 
   /// True if get_many() costs less than to ask a filter first.
   [[nodiscard]] virtual bool come_first() const = 0;
@@ -34,6 +35,7 @@ class KnownFiles {
     std::uint32_t place;
     bool is_found;
     Slice value;
+    bool was_packed = false;  // as of get()
   };
   /// Takes what the tree has of some keys; values last until it returns. `worker` is below
   /// `workers` of get_many(); calls with different ones may come at once.

@@ -41,8 +41,14 @@ Status TreeState::get(const FamilyRef& family, const Slice& key,
     cache->prefetch_insert(hash);
   }
   if (family.files != nullptr) {
-    std::optional<Status> known = family.files->get(key, value);
-    if (known.has_value()) return *std::move(known);
+    bool was_packed = false;
+    std::optional<Status> known = family.files->get(key, value, &was_packed);
+    if (known.has_value()) {
+      if (asks_cache && was_packed && cache->admits()) {
+        cache->insert(hash, family.id, key, *value, version);
+      }
+      return *std::move(known);
+    }
   }
   rocksdb::ReadOptions options;
   options.snapshot = snapshot.get();
@@ -84,19 +90,17 @@ std::size_t TreeState::find_cached(const FamilyRef& family, std::span<const Slic
   return missing_count;
 }
 
-/// Puts what was found of up to kCallKeys keys into the row cache, as far as that admits it.
 void TreeState::keep(const FamilyRef& family, std::span<const Slice> keys,
-                     const rocksdb::PinnableSlice* values, const Status* statuses) const {
-  std::array<std::pair<std::uint32_t, std::uint64_t>, kCallKeys> admitted;  // place and hash
-  std::size_t count = 0;
-  for (std::uint32_t i = 0; i < keys.size(); ++i) {
-    if (!statuses[i].ok() || !cache->admits()) continue;
-    admitted[count++] = {i, cache::RowCache::hash(family.id, keys[i])};
-    cache->prefetch(admitted[count - 1].second);
+                     std::span<const Slice> values) const {
+  BRECCIA_ASSERT(caches(family) && keys.size() <= kKeptAtOnce && keys.size() == values.size());
+  std::array<std::uint64_t, kKeptAtOnce> hashes;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    hashes[i] = cache::RowCache::hash(family.id, keys[i]);
+    cache->prefetch(hashes[i]);
   }
-  for (const auto& [i, hash] : std::span(admitted).first(count)) cache->prefetch_insert(hash);
-  for (const auto& [i, hash] : std::span(admitted).first(count)) {
-    cache->insert(hash, family.id, keys[i], values[i], version);
+  for (std::size_t i = 0; i < keys.size(); ++i) cache->prefetch_insert(hashes[i]);
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    cache->insert(hashes[i], family.id, keys[i], values[i], version);
   }
 }
 
@@ -106,7 +110,6 @@ void TreeState::multi_get(const FamilyRef& family, std::span<const Slice> keys,
     for (std::size_t i = 0; i < keys.size(); ++i) answer(i, Status::NotFound(), Slice());
     return;
   }
-  const bool is_cached = caches(family);
   rocksdb::ReadOptions options;
   options.snapshot = snapshot.get();
   std::vector<rocksdb::PinnableSlice> values(std::min(kCallKeys, keys.size()));
@@ -116,11 +119,18 @@ void TreeState::multi_get(const FamilyRef& family, std::span<const Slice> keys,
     const std::size_t count = std::min(kCallKeys, keys.size() - from);
     db->MultiGet(options, family.handle, count, keys.data() + from, values.data(), statuses.data(),
                  /*sorted_input=*/true);
+    std::array<Slice, kCallKeys> kept_keys;
+    std::array<Slice, kCallKeys> kept_values;
+    std::size_t kept = 0;
     for (std::size_t i = 0; i < count; ++i) {
       answer(from + i, statuses[i], values[i]);
       misses += statuses[i].IsNotFound() ? 1 : 0;
+      if (!statuses[i].ok() || !wants(family)) continue;
+      kept_keys[kept] = keys[from + i];
+      kept_values[kept++] = values[i];
     }
-    if (is_cached) keep(family, keys.subspan(from, count), values.data(), statuses.data());
+    if (kept > 0)
+      keep(family, std::span(kept_keys).first(kept), std::span(kept_values).first(kept));
     for (std::size_t i = 0; i < count; ++i) values[i].Reset();
   }
   if (family.misses != nullptr) family.misses->note_misses(misses);

@@ -39,9 +39,9 @@ struct FamilyRef {
 /// The tree between two changes of it: the one door for what readers ask it.
 ///
 /// Lookups ask the family's filter, the row cache, its known files, then the tree, and put into the
-/// cache what they found there; for many keys these are calls of their own, as whoever has many
-/// brings those for the tree into order. What the cache has of a key is what the tree has in this
-/// state: docs/impl/cache.md.
+/// cache what they found there, or had to unpack of a file; for many keys these are calls of their
+/// own, as whoever has many brings those for the tree into order. What the cache has of a key is
+/// what the tree has in this state: docs/impl/cache.md.
 ///
 /// Owner   holds the snapshot, which keeps the database open.
 /// Threads any; the members are set before others see it.
@@ -55,6 +55,17 @@ struct TreeState {
   [[nodiscard]] bool caches(const FamilyRef& family) const {
     return cache != nullptr && family.is_cached;
   }
+
+  /// Whether one more value that was read of the family is worth its place in the cache; drawn by
+  /// lot where the cache is full.
+  [[nodiscard]] bool wants(const FamilyRef& family) const {
+    return caches(family) && cache->admits();
+  }
+  /// Puts values that were read in this state into the cache.
+  /// Shape   up to kKeptAtOnce keys, each with its value; wants() of each.
+  void keep(const FamilyRef& family, std::span<const Slice> keys,
+            std::span<const Slice> values) const;
+  static constexpr std::size_t kKeptAtOnce = 256;
 
   /// Errors  NotFound; those of RocksDB.
   Status get(const FamilyRef& family, const Slice& key, rocksdb::PinnableSlice* value) const;
@@ -82,10 +93,6 @@ struct TreeState {
   /// An iterator in this state; `options.snapshot` is not looked at. Null if there is no data.
   [[nodiscard]] std::unique_ptr<rocksdb::Iterator> iterate(rocksdb::ReadOptions options,
                                                            const FamilyRef& family) const;
-
- private:
-  void keep(const FamilyRef& family, std::span<const Slice> keys,
-            const rocksdb::PinnableSlice* values, const Status* statuses) const;
 };
 
 }  // namespace breccia::tree

@@ -292,9 +292,10 @@ inline void compare_many(const FileSet& set, const Database& database,
                [&](std::uint64_t worker, std::span<const tree::KnownFiles::Known> known) {
                  const std::lock_guard lock(mutex);
                  EXPECT_LT(worker, 2U);
-                 for (const auto& [place, is_found, value] : known) {
-                   const auto answer = is_found ? std::optional(value.ToString()) : std::nullopt;
-                   EXPECT_TRUE(answers.emplace(place, answer).second);
+                 for (const auto& one : known) {
+                   const auto answer =
+                       one.is_found ? std::optional(one.value.ToString()) : std::nullopt;
+                   EXPECT_TRUE(answers.emplace(one.place, answer).second);
                  }
                });
   std::uint64_t left = 0;

@@ -270,6 +270,11 @@ class EngineResidentFiles : public ::testing::Test {
     EXPECT_TRUE(engine_->GetProperty("breccia.residency." + name, &value)) << name;
     return std::stoull(value);
   }
+  [[nodiscard]] std::uint64_t cache_figure(const std::string& name) {
+    std::string value;
+    EXPECT_TRUE(engine_->GetProperty("breccia.entry-cache." + name, &value)) << name;
+    return std::stoull(value);
+  }
   [[nodiscard]] std::uint64_t files_of_tree() {
     std::uint64_t files = 0;
     const ViewPtr view = engine_->pin().view;
@@ -325,6 +330,52 @@ TEST_F(EngineResidentFiles, AnswerForTheTree) {
   }
 }
 
+// Goal: what had to be unpacked of a file is in the entry cache for who asks next, from batches and
+//       from single lookups; what lies there as it is stays out of it.
+// Method: what the cache took in, and what it answered, around lookups of files with and without
+//         compression; then values that have changed.
+// Mutation: nothing that is kept, or all; a value that is kept under another key of its block.
+TEST_F(EngineResidentFiles, WhatWasUnpackedIsKept) {
+  options_.entry_cache_bytes = 1 << 20;
+  const std::string value = "a value that a value that a value is like";
+  for (const auto compression : {rocksdb::kLZ4Compression, rocksdb::kNoCompression}) {
+    SCOPED_TRACE(static_cast<int>(compression));
+    const testing::Folder folder(testing::Place::kMemory);
+    options_.rocksdb.compression = compression;
+    open_in(folder, /*clean_bytes=*/0);
+    put(0, 2000, value);
+    flush();
+    ASSERT_TRUE(wait_for_files());
+    const std::uint64_t before = tree_lookups();
+    look_up(0, 1000);
+    if (compression == rocksdb::kNoCompression) {
+      EXPECT_EQ(cache_figure("inserts"), 0U);
+      continue;
+    }
+    EXPECT_GE(cache_figure("inserts"), 900U);
+    std::string found;
+    for (int turn = 0; turn < 2; ++turn) {
+      const std::uint64_t hits = cache_figure("hits");
+      for (std::uint64_t id = 1500; id < 1600; ++id) {
+        ASSERT_TRUE(engine_->Get(key_of(id), &found).ok());
+        ASSERT_EQ(found, value_of(id, value));
+      }
+      // A thread that found little asks for one in four.
+      if (turn > 0) {
+        EXPECT_GE(cache_figure("hits"), hits + 10);
+      }
+    }
+    const std::uint64_t hits = cache_figure("hits");
+    look_up(0, 1000);
+    EXPECT_GE(cache_figure("hits"), hits + 900);
+    EXPECT_EQ(tree_lookups(), before);
+    put(500, 600, "another value than that");
+    flush();
+    ASSERT_TRUE(wait_for_files());
+    look_up(0, 1000);
+  }
+}
+
 // Goal: whatever changes the tree, lookups say what is so, at once, and files follow.
 // Method: random writes, flushes, compactions, files that are brought in and taken out, with
 //         lookups between them, some as soon as they can be, some when files are there.
@@ -337,6 +388,9 @@ TEST_F(EngineResidentFiles, FollowTheTree) {
     engine_.reset();
     const testing::Folder folder(testing::Place::kMemory);
     options_.rocksdb.level0_file_num_compaction_trigger = static_cast<int>(2 + random.below(4));
+    options_.rocksdb.compression =
+        random.one_in(2) ? rocksdb::kLZ4Compression : rocksdb::kNoCompression;
+    options_.entry_cache_bytes = random.one_in(2) ? 64 << 10 : 0;
     ASSERT_TRUE(Engine::open(options_, folder / "store", &engine_).ok());
     for (int step = 0; step < 40; ++step) {
       const std::uint64_t begin = random.below(3000);
@@ -362,11 +416,12 @@ TEST_F(EngineResidentFiles, FollowTheTree) {
     flush();
     // Compactions go on, and who looks up while files change may have to ask RocksDB.
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    const auto past_rocksdb = [&] { return figure("answered") + cache_figure("hits"); };
     std::uint64_t answered = 0;
     while (answered < 4000 && std::chrono::steady_clock::now() < deadline) {
-      const std::uint64_t before = figure("answered");
+      const std::uint64_t before = past_rocksdb();
       look_up(0, 4000);
-      answered = figure("answered") - before;
+      answered = past_rocksdb() - before;
     }
     EXPECT_GE(answered, 4000U);
     ASSERT_TRUE(engine_->check().ok());
