@@ -14,26 +14,26 @@ InFlight::Pause::~Pause() {
   if (--all_.pauses_ == 0) all_.goes_on_.notify_all();
 }
 
-bool InFlight::reap() { return reap(/*in_order=*/false); }
-
-// To ask whether work is done takes a driver a microsecond: what is behind some that is not is
-// asked only where there is no room else.
+// What is behind some work that is not done is asked only where there is no room else.
 void InFlight::make_room() {
-  {
-    std::unique_lock lock(mutex_);
-    goes_on_.wait(lock, [&] { return pauses_ == 0; });
+  for (;;) {
+    {
+      std::unique_lock lock(mutex_);
+      goes_on_.wait(lock, [&] { return pauses_ == 0; });
+    }
+    reap();
+    if (count() < kWorkMax) return;
+    reap_all();
+    std::shared_ptr<Work> first;
+    {
+      const std::lock_guard lock(mutex_);
+      if (work_.size() >= kWorkMax) first = work_.front();
+    }
+    if (first == nullptr) return;
+    first->finish();
+    let_go(first);
+    // Somebody may have begun to pause it meanwhile.
   }
-  reap(/*in_order=*/true);
-  if (count() < kWorkMax) return;
-  reap();
-  std::shared_ptr<Work> first;
-  {
-    const std::lock_guard lock(mutex_);
-    if (work_.size() >= kWorkMax) first = work_.front();
-  }
-  if (first == nullptr) return;
-  first->finish();
-  let_go(first);
 }
 
 void InFlight::add(Place place) noexcept {

@@ -14,7 +14,7 @@ class Section {
   Section(base::SectionMutex& mutex, exec::InFlight& in_flight) : lock_(mutex) {
     in_flight.finish_all();
   }
-  /// None if such a lookup is under way: nobody is kept waiting for a caller's stream.
+  /// None if such a lookup is under way: who shares it is waited for, a caller's stream is not.
   static std::optional<Section> try_once(base::SectionMutex& mutex, exec::InFlight& in_flight) {
     if (!in_flight.reap()) return std::nullopt;
     Section section(mutex);

@@ -233,7 +233,7 @@ std::optional<Status> FileSet::get(const Slice& key, rocksdb::PinnableSlice* val
   if (!is_known) return std::nullopt;
   if (!is_value(place)) return Status::NotFound();
   value->PinSelf(found);
-  *was_packed = packed_block_of(place, part) != nullptr;
+  *was_packed = unpacked.was_packed();
   return Status::OK();
 }
 
@@ -408,7 +408,7 @@ class FileSet::Finder {
       if (std::exchange(block, one.block) != one.block) tell_all(worker, answer);
       Slice value;
       if (set_.value(one.place, one.part, &unpacked_, &value).ok()) {
-        tell({one.key, /*is_found=*/true, value, /*was_packed=*/true}, worker, answer);
+        tell({one.key, /*is_found=*/true, value, unpacked_.was_packed()}, worker, answer);
       } else {
         (*places)[left++] = one.key;  // RocksDB may say what is wrong
       }

@@ -90,6 +90,9 @@ class FileSet final : public tree::KnownFiles {
     Slice contents;
     const char* stored = nullptr;
     bool is_whole = false;  // the contents are all of the block
+
+    /// False of a block that gained too little by compression: its contents lie in the file.
+    [[nodiscard]] bool was_packed() const { return stored != nullptr && contents.data() != stored; }
   };
   /// The value at a place in a part, as find() tells them. It lies in the file, or in *unpacked.
   /// Shape   is_value(place)

@@ -125,7 +125,7 @@ void TreeState::multi_get(const FamilyRef& family, std::span<const Slice> keys,
     for (std::size_t i = 0; i < count; ++i) {
       answer(from + i, statuses[i], values[i]);
       misses += statuses[i].IsNotFound() ? 1 : 0;
-      if (!statuses[i].ok() || !wants(family)) continue;
+      if (!statuses[i].ok() || !wants(family, values[i].size())) continue;
       kept_keys[kept] = keys[from + i];
       kept_values[kept++] = values[i];
     }

@@ -58,8 +58,9 @@ struct TreeState {
 
   /// Whether one more value that was read of the family is worth its place in the cache; drawn by
   /// lot where the cache is full.
-  [[nodiscard]] bool wants(const FamilyRef& family) const {
-    return caches(family) && cache->admits();
+  [[nodiscard]] bool wants(const FamilyRef& family, std::size_t value_bytes) const {
+    return caches(family) && value_bytes <= cache::RowCache::kEntryBytesMax &&
+           version == cache->version() && cache->admits();
   }
   /// Puts values that were read in this state into the cache.
   /// Shape   up to kKeptAtOnce keys, each with its value; wants() of each.

@@ -27,6 +27,7 @@ class There {
   explicit There(std::size_t count) : count_(count) {
     EXPECT_EQ(cudaMalloc(reinterpret_cast<void**>(&at_), count * sizeof(T)), cudaSuccess);
     EXPECT_EQ(cudaMemset(at_, 0, count * sizeof(T)), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(cudaStreamLegacy), cudaSuccess);  // before other streams write
   }
   ~There() { EXPECT_EQ(cudaFree(at_), cudaSuccess); }
   There(const There&) = delete;
@@ -306,9 +307,9 @@ TEST_F(HashRowsOnGpu, OthersBringRowsBesideThem) {
   EXPECT_EQ(found, kMany);
 }
 
-// Goal: a store ends behind lookups that are under way.
+// Goal: the end of a store waits for lookups that are under way.
 // Method: one that is closed by another thread while a stream is held.
-// Mutation: memory that goes back before kernels have read it.
+// Mutation: an end that leaves their memory to others, and waits for nothing.
 TEST_F(HashRowsOnGpu, StoresEndBehindThem) {
   const Lookup held(kRows);
   held.ids.put(ids_of(0, kRows), stream_.get());

@@ -1,11 +1,13 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <shared_mutex>
+#include <thread>
 #include <utility>
 
 #include "base/section_mutex.h"
@@ -55,10 +57,16 @@ class PoolCache final : public Cache {
   /// be so at all times, every so often no more are begun until those are done.
   [[nodiscard]] std::optional<Section> section_to_admit() {
     std::optional<Section> section = Section::try_once(mutex_, *in_flight_);
-    if (section.has_value() || ++refusals_ % kRefusalsInARow != 0) return section;
+    if (section.has_value()) refusals_ = 0;
+    if (section.has_value() || ++refusals_ < kRefusalsInARow) return section;
     const exec::InFlight::Pause pause(*in_flight_);
-    in_flight_->finish_all();
-    return Section::try_once(mutex_, *in_flight_);
+    // Those who were past the pause when it began come behind, each with one more.
+    for (int i = 0; i < kTriesInAPause && !section.has_value(); ++i) {
+      in_flight_->finish_all();
+      section = Section::try_once(mutex_, *in_flight_);
+    }
+    refusals_ = 0;
+    return section;
   }
   /// Whoever calls this has the mutex or a share of it.
   [[nodiscard]] CacheRef ref() const {
@@ -93,11 +101,11 @@ class PoolCache final : public Cache {
     return sets_.bytes() + misses_.bytes() + rows_.bytes();
   }
   [[nodiscard]] std::uint64_t lookups() const override {
-    in_flight_->reap();  // they are counted when they are done
+    in_flight_->reap_all();  // they are counted when they are done
     return lookups_;
   }
   [[nodiscard]] std::uint64_t hits() const override {
-    in_flight_->reap();
+    in_flight_->reap_all();
     return hits_;
   }
 
@@ -114,9 +122,15 @@ class PoolCache final : public Cache {
         in_flight_(std::move(in_flight)),
         policy_(policy) {}
   [[nodiscard]] std::uint64_t set_count() const { return sets_.count() / algo::SetRef::kPairs; }
-  /// Who asks for memory has others wait behind it, and waits for no caller's stream.
+  /// Who asks for memory has others wait behind it, so it waits for what lookups take, and not for
+  /// all that a caller's stream may have to do before one.
   void give() {
-    if (const auto all = Section::try_once(mutex_, *in_flight_)) give_back();
+    const exec::InFlight::Pause pause(*in_flight_);
+    const auto until = std::chrono::steady_clock::now() + kGiveTime;
+    do {
+      if (const auto all = Section::try_once(mutex_, *in_flight_)) return give_back();
+      std::this_thread::sleep_for(std::chrono::microseconds(100));
+    } while (std::chrono::steady_clock::now() < until);
   }
   /// In a section.
   void give_back() {
@@ -128,6 +142,8 @@ class PoolCache final : public Cache {
 
   /// So many admissions in a row that find lookups under way are none.
   static constexpr std::uint64_t kRefusalsInARow = 16;
+  static constexpr int kTriesInAPause = 8;
+  static constexpr std::chrono::milliseconds kGiveTime{100};
   const exec::TenantPtr tenant_;
   const std::shared_ptr<exec::InFlight> in_flight_;  // lookups that may be in it
   const RowCachePolicy policy_;

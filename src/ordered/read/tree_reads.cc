@@ -98,27 +98,36 @@ void ask_tree(const TreeReads& reads, std::span<const std::vector<std::uint32_t>
 
 /// Keeps values that had to be unpacked for who asks for them next: a block takes a microsecond,
 /// and a hit of the cache a tenth of that.
-void keep_unpacked(const TreeReads& reads, std::span<const tree::KnownFiles::Known> known,
-                   record::KeySlices* slices) {
-  std::array<std::uint32_t, tree::TreeState::kKeptAtOnce> places;
-  std::array<Slice, tree::TreeState::kKeptAtOnce> values;
-  std::size_t count = 0;
-  const auto keep_them = [&] {
-    const auto keys = slices->restore(reads.keys, count, [&](std::size_t i) { return places[i]; });
-    reads.tree.keep(reads.family, keys, std::span(values).first(count));
-    count = 0;
-  };
-  const char* last = nullptr;
-  for (const auto& one : known) {
-    // Those of one key come one behind the other, as their block was unpacked for all.
-    const bool is_last = std::exchange(last, one.value.data()) == one.value.data();
-    if (!one.was_packed || is_last || !reads.tree.wants(reads.family)) continue;
-    places[count] = one.place;
-    values[count++] = one.value;
-    if (count == places.size()) keep_them();
+class Keeper {
+ public:
+  void keep(const TreeReads& reads, std::span<const tree::KnownFiles::Known> known) {
+    const char* last = nullptr;
+    for (const auto& one : known) {
+      // Those of one key come one behind the other, as their block was unpacked for all.
+      const bool is_last = std::exchange(last, one.value.data()) == one.value.data();
+      if (!one.was_packed || is_last) continue;
+      if (!reads.tree.wants(reads.family, one.value.size())) continue;
+      places_[count_] = one.place;
+      values_[count_++] = one.value;
+      if (count_ == places_.size()) keep_all(reads);
+    }
+    keep_all(reads);
   }
-  if (count > 0) keep_them();
-}
+
+ private:
+  void keep_all(const TreeReads& reads) {
+    const std::size_t count = std::exchange(count_, 0);
+    if (count == 0) return;
+    const auto keys =
+        slices_.restore(reads.keys, count, [this](std::size_t i) { return places_[i]; });
+    reads.tree.keep(reads.family, keys, std::span(values_).first(count));
+  }
+
+  std::array<std::uint32_t, tree::TreeState::kKeptAtOnce> places_;
+  std::array<Slice, tree::TreeState::kKeptAtOnce> values_;
+  std::size_t count_ = 0;
+  record::KeySlices slices_;
+};
 
 }  // namespace
 
@@ -127,14 +136,14 @@ void read_tree(const TreeReads& reads, std::span<const std::vector<std::uint32_t
                const tree::KnownFiles::Answer& known) {
   if (reads.family.files == nullptr) return ask_tree(reads, places, workers, answer);
   std::vector<std::vector<std::uint32_t>> left(places.begin(), places.end());
-  std::vector<record::KeySlices> slices(reads.tree.caches(reads.family) ? workers : 0);
+  std::vector<Keeper> keepers(reads.tree.caches(reads.family) ? workers : 0);
   const auto told = [&](std::uint64_t worker, std::span<const tree::KnownFiles::Known> some) {
     known(worker, some);
     // What finds no memory is read again, and no error.
-    base::as_memory_allows([&] { keep_unpacked(reads, some, &slices[worker]); });
+    base::as_memory_allows([&] { keepers[worker].keep(reads, some); });
   };
   reads.family.files->get_many(reads.keys, &left, workers,
-                               slices.empty() ? known : tree::KnownFiles::Answer(told));
+                               keepers.empty() ? known : tree::KnownFiles::Answer(told));
   if (files_come_first(reads.family)) {
     for (auto& list : left) {
       take_absent(reads.family, reads.keys, &list, [&](std::uint32_t place) {

@@ -4,6 +4,7 @@
 
 #include <atomic>
 #include <chrono>
+#include <future>
 #include <memory>
 #include <thread>
 #include <vector>
@@ -108,13 +109,43 @@ TEST(InFlight, SectionsAreTriedOnce) {
   InFlight all;
   base::SectionMutex mutex;
   const auto work = add_to(&all);
+  const auto is_free = [&] {
+    return std::async(std::launch::async,
+                      [&] {
+                        const bool has_it = mutex.try_lock();
+                        if (has_it) mutex.unlock();
+                        return has_it;
+                      })
+        .get();
+  };
   EXPECT_FALSE(hash::Section::try_once(mutex, all).has_value());
-  EXPECT_TRUE(mutex.try_lock());
-  mutex.unlock();
+  EXPECT_TRUE(is_free());
   work->end();
   const auto section = hash::Section::try_once(mutex, all);
   EXPECT_TRUE(section.has_value());
-  EXPECT_FALSE(mutex.try_lock());
+  EXPECT_FALSE(is_free());
+}
+
+// Goal: who waits for room when it is paused does not add more before that is over.
+// Method: one more than there is room for, which waits when a pause begins; then the first ends.
+// Mutation: a pause that is asked for only before that wait.
+TEST(InFlight, PausesWhoWaitsForRoom) {
+  InFlight all;
+  std::vector<std::shared_ptr<SomeWork>> work;
+  while (work.size() < 16) work.push_back(add_to(&all));
+  std::atomic<bool> has_room{false};
+  std::thread more([&] {
+    all.make_room();
+    has_room = true;
+  });
+  work[0]->await_waiters(1);
+  auto pause = std::make_unique<InFlight::Pause>(all);
+  for (const auto& one : work) one->end();
+  all.finish_all();
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  EXPECT_FALSE(has_room);
+  pause.reset();
+  more.join();
 }
 
 // Goal: while somebody pauses it, nobody adds more.

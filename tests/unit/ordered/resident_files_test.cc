@@ -333,8 +333,9 @@ TEST_F(EngineResidentFiles, AnswerForTheTree) {
 // Goal: what had to be unpacked of a file is in the entry cache for who asks next, from batches and
 //       from single lookups; what lies there as it is stays out of it.
 // Method: what the cache took in, and what it answered, around lookups of files with and without
-//         compression; then values that have changed.
-// Mutation: nothing that is kept, or all; a value that is kept under another key of its block.
+//         compression, and with blocks that gain nothing by it; then values that have changed.
+// Mutation: nothing that is kept, or all, or what lies in files with compression; a value that is
+//           kept under another key of its block.
 TEST_F(EngineResidentFiles, WhatWasUnpackedIsKept) {
   options_.entry_cache_bytes = 1 << 20;
   const std::string value = "a value that a value that a value is like";
@@ -373,6 +374,18 @@ TEST_F(EngineResidentFiles, WhatWasUnpackedIsKept) {
     flush();
     ASSERT_TRUE(wait_for_files());
     look_up(0, 1000);
+
+    base::Random random(1);
+    for (std::uint64_t id = 5000; id < 5200; ++id) {
+      std::string bytes(400, '\0');
+      for (char& byte : bytes) byte = static_cast<char>(random.next());
+      put(id, id + 1, bytes);
+    }
+    flush();
+    ASSERT_TRUE(wait_for_files());
+    const std::uint64_t inserts = cache_figure("inserts");
+    look_up(5010, 5190);
+    EXPECT_LE(cache_figure("inserts"), inserts + 10);
   }
 }
 
