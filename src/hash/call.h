@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <shared_mutex>
 #include <utility>
 
@@ -63,10 +62,11 @@ class Call {
   template <class Behind>
   Status begin_find(const Behind& behind) {
     const std::shared_lock lock(table_.mutex());
-    Status begun = launch_find();
-    if (begun.ok()) begun = behind();
-    if (!begun.ok()) (void)x_.finish();
-    return begun;
+    Launched launched{x_};
+    BRECCIA_TRY(launch_find());
+    BRECCIA_TRY(behind());
+    launched.is_seen_to = true;
+    return Status::OK();
   }
 
   /// In a section: inserts the pairs of the next buckets into the new table. For a Call without
@@ -119,6 +119,15 @@ class Call {
       BRECCIA_TRY(try_to_move(std::max(least, requests_.count / 2)));
     }
   }
+
+  /// What fails, or throws, is waited for while the table is as it was, and before arrays go.
+  struct Launched {
+    X& x;
+    bool is_seen_to = false;
+    ~Launched() {
+      if (!is_seen_to && x.has_work()) (void)x.finish();
+    }
+  };
 
   Status launch_find() {
     const std::uint64_t n = requests_.count;

@@ -102,7 +102,6 @@ class BegunLookup final : public RowLookup {
   template <class End>
   Status begin(X& x, PoolTable& table, const CacheSearch& search,
                const std::optional<MissingList>& list, const End& end) {
-    Launched launched{x};
     BRECCIA_TRY(x.follow(out_.ids.stream));
     BRECCIA_TRY(search.launch_numbers(x));
     const std::shared_lock lock(cache_.mutex());
@@ -111,20 +110,9 @@ class BegunLookup final : public RowLookup {
       BRECCIA_TRY(x.copy_out(x.words(), search.missing_count(), 1));
       if (list.has_value()) BRECCIA_TRY(list->launch(x, missing_));
       BRECCIA_TRY(x.precede(out_.ids.stream));
-      Status ended = end();
-      launched.is_seen_to = ended.ok();
-      return ended;
+      return end();
     });
   }
-
-  /// What fails, or throws, is waited for before its arrays go.
-  struct Launched {
-    X& x;
-    bool is_seen_to = false;
-    ~Launched() {
-      if (!is_seen_to && x.has_work()) (void)x.finish();
-    }
-  };
 
   Tenant& tenant_;
   PoolCache& cache_;

@@ -4,7 +4,6 @@
 #include <bit>
 #include <cstdint>
 #include <cstring>
-#include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <type_traits>
