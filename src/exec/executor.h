@@ -24,7 +24,9 @@
 ///   u64* words()                                 kWords of the host's, for what a kernel answers
 ///   T* reach(T* host)                            host memory as the executor can write it, or null
 ///   Status follow(void* stream)                  begins behind what a caller's stream has to do
-///   Status precede(void* stream)                 what that has to do later waits for all of it
+///   Status enter(void* stream)                   what comes next, up to finish(), is that stream's
+///                                                own, in its order; of an executor without work
+///   Status leave()                               behind all that: finish() waits for no more
 ///   Status finish()                              waits for all of it, and hears of a lost device
 ///   bool has_work()                              whether there may be something to wait for
 /// An operation that fails waits for what runs before it returns.

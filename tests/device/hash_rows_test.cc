@@ -120,6 +120,8 @@ std::uint64_t figure(HashStore& store, const std::string& name) {
 class HashRowsOnGpu : public ::testing::Test {
  protected:
   static constexpr std::size_t kRows = 5000;
+  /// Lookups that may be under way, each on a stream of its own.
+  static constexpr int kUnderWay = 16;
 
   void SetUp() override {
     HashOptions options;
@@ -213,11 +215,10 @@ class HashRowsOnGpu : public ::testing::Test {
 // Mutation: a wait on the way, in the list of what is missing, say; kernels that do not follow the
 //           stream, or that it does not wait for; arrays given back while kernels use them.
 TEST_F(HashRowsOnGpu, CachedOnesNeedNoWait) {
-  constexpr int kCalls = 16;
   const std::uint64_t lookups = figure(*store_, "lookups");
   const std::uint64_t hits = figure(*store_, "hits");
   std::vector<std::unique_ptr<Lookup>> calls;
-  for (int i = 0; i < kCalls; ++i) calls.push_back(std::make_unique<Lookup>(kRows));
+  for (int i = 0; i < kUnderWay; ++i) calls.push_back(std::make_unique<Lookup>(kRows));
   const There<std::uint64_t> ids(kRows);
   ids.put(ids_of(0, kRows), stream_.get());
   for (int turn = 0; turn < 3; ++turn) {
@@ -235,8 +236,8 @@ TEST_F(HashRowsOnGpu, CachedOnesNeedNoWait) {
     stream_.release();
     for (const auto& call : calls) EXPECT_EQ(call->check(0), kRows);
   }
-  EXPECT_EQ(figure(*store_, "lookups"), lookups + std::uint64_t{3} * kCalls * kRows);
-  EXPECT_EQ(figure(*store_, "hits"), hits + std::uint64_t{3} * kCalls * kRows);
+  EXPECT_EQ(figure(*store_, "lookups"), lookups + std::uint64_t{3} * kUnderWay * kRows);
+  EXPECT_EQ(figure(*store_, "hits"), hits + std::uint64_t{3} * kUnderWay * kRows);
 }
 
 // Goal: a table grows behind lookups that are under way.
@@ -266,9 +267,11 @@ TEST_F(HashRowsOnGpu, TablesGrowBehindThem) {
 
 // Goal: who brings rows from the host does not wait for lookups that are under way; the cache
 //       learns all the same, when they are done and, if there are always some, now and then.
-// Method: lookups in a held stream, and such of rows that the cache has not, of few and of many
-//         ids, in another one; then the same while a thread always has some under way.
-// Mutation: rows that are taken in by a section that waits; a cache that never learns.
+// Method: as many lookups as may be under way in a held stream, and such of rows that the cache has
+//         not, of few and of many ids, in another one; then the same while a thread always has
+//         some under way.
+// Mutation: rows that are taken in by a section that waits; a cache that never learns; streams that
+//           share a queue of the device, so that a held one holds another one's.
 TEST_F(HashRowsOnGpu, OthersBringRowsBesideThem) {
   constexpr std::size_t kMany = 20'000;
   const HeldStream own;
@@ -281,7 +284,9 @@ TEST_F(HashRowsOnGpu, OthersBringRowsBesideThem) {
   const Lookup held(kRows);
   held.ids.put(ids_of(0, kRows), stream_.get());
   stream_.hold();
-  ASSERT_TRUE(store_->FindCachedRows(held.rows_at(stream_)).ok());
+  for (int i = 0; i < kUnderWay; ++i) {
+    ASSERT_TRUE(store_->FindCachedRows(held.rows_at(stream_)).ok());
+  }
   for (const Lookup* const lookup : {&few, &many}) {
     ASSERT_TRUE(store_->FindRows(lookup->rows_at(own)).ok());
     EXPECT_EQ(lookup->check(kRows), lookup->count);

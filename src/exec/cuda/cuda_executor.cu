@@ -30,6 +30,14 @@ bool waits_for_nobody(cudaStream_t stream) {
   return false;
 }
 
+/// True also of what is no stream.
+bool is_captured(cudaStream_t stream) {
+  auto status = cudaStreamCaptureStatusNone;
+  const cudaError_t said = cudaStreamIsCapturing(stream, &status);
+  if (said != cudaSuccess) (void)cudaGetLastError();
+  return said != cudaSuccess || status != cudaStreamCaptureStatusNone;
+}
+
 /// False also where the driver cannot say.
 bool has_nothing_to_do(cudaStream_t stream) {
   const cudaError_t said = cudaStreamQuery(stream);
@@ -48,6 +56,7 @@ Result<std::unique_ptr<CudaExecutor>> CudaExecutor::make(CudaDevice& device, Poo
 
 Status CudaExecutor::open() {
   BRECCIA_CUDA_TRY(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking));
+  current_ = stream_;
   const unsigned flags = cudaEventDisableTiming | (waits_asleep_ ? cudaEventBlockingSync : 0U);
   for (cudaEvent_t* const event : {&half_done_[0], &half_done_[1], &done_, &before_}) {
     BRECCIA_CUDA_TRY(cudaEventCreateWithFlags(event, flags));
@@ -78,20 +87,31 @@ CudaExecutor::~CudaExecutor() {
 }
 
 cudaError_t CudaExecutor::wait() {
-  if (!waits_asleep_) return cudaStreamSynchronize(stream_);
-  const cudaError_t recorded = cudaEventRecord(done_, stream_);
+  if (has_left_ || !waits_asleep_) return wait_awake();
+  const cudaError_t recorded = cudaEventRecord(done_, current_);
   return recorded == cudaSuccess ? cudaEventSynchronize(done_) : recorded;
+}
+
+cudaError_t CudaExecutor::wait_awake() {
+  return has_left_ ? cudaEventSynchronize(done_) : cudaStreamSynchronize(current_);
 }
 
 // An operation failed: waits for the stream, so that the caller may give memory back. An error that
 // is still there after it was cleared is the device's, not this operation's.
 Status CudaExecutor::settle(Status status) {
   if (status.ok()) return status;
-  if (BRECCIA_CUDA_STATUS(cudaStreamSynchronize(stream_)).ok()) return status;
-  Status again = BRECCIA_CUDA_STATUS(cudaStreamSynchronize(stream_));
-  if (again.ok()) return status;
-  device_.lose(again);
-  return again;
+  Status waited = BRECCIA_CUDA_STATUS(wait_awake());
+  if (!waited.ok()) waited = BRECCIA_CUDA_STATUS(wait_awake());
+  come_home();
+  if (waited.ok()) return status;
+  device_.lose(waited);
+  return waited;
+}
+
+void CudaExecutor::come_home() {
+  current_ = stream_;
+  has_left_ = false;
+  has_work_ = false;
 }
 
 void* CudaExecutor::find_mapped(const void* host, std::size_t bytes) const {
@@ -99,29 +119,42 @@ void* CudaExecutor::find_mapped(const void* host, std::size_t bytes) const {
 }
 
 Status CudaExecutor::follow(void* stream) {
-  auto capturing = cudaStreamCaptureStatusNone;
   const auto of_caller = static_cast<cudaStream_t>(stream);
-  const bool may_wait = cudaStreamIsCapturing(of_caller, &capturing) == cudaSuccess &&
-                        capturing == cudaStreamCaptureStatusNone;
   // An event would cost some microseconds, here and on the device.
-  if (may_wait && waits_for_nobody(of_caller) && has_nothing_to_do(of_caller)) return Status::OK();
-  if (!may_wait || cudaEventRecord(before_, of_caller) != cudaSuccess) {
-    (void)cudaGetLastError();
-    BRECCIA_TRY(finish());  // it is the stream's fault only if the device has none
-    return Status::InvalidArgument("a stream that cannot be waited for",
-                                   "it must be one of the store's device, and not captured");
+  if (!is_captured(of_caller) && waits_for_nobody(of_caller) && has_nothing_to_do(of_caller)) {
+    return Status::OK();
   }
+  BRECCIA_TRY(note_before(of_caller));
   return settle(BRECCIA_CUDA_STATUS(cudaStreamWaitEvent(this->stream(), before_, 0)));
 }
 
-Status CudaExecutor::precede(void* stream) {
+Status CudaExecutor::enter(void* stream) {
+  BRECCIA_ASSERT(!has_work_ && current_ == stream_);
+  const auto of_caller = static_cast<cudaStream_t>(stream);
+  BRECCIA_TRY(note_before(of_caller));  // whether work may go there
+  current_ = of_caller;
+  has_work_ = true;
+  return Status::OK();
+}
+
+Status CudaExecutor::leave() {
   BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(cudaEventRecord(done_, this->stream()))));
-  return settle(
-      BRECCIA_CUDA_STATUS(cudaStreamWaitEvent(static_cast<cudaStream_t>(stream), done_, 0)));
+  has_left_ = true;
+  return Status::OK();
+}
+
+Status CudaExecutor::note_before(cudaStream_t of_caller) {
+  if (!is_captured(of_caller) && cudaEventRecord(before_, of_caller) == cudaSuccess) {
+    return Status::OK();
+  }
+  (void)cudaGetLastError();
+  BRECCIA_TRY(finish());  // it is the stream's fault only if the device has none
+  return Status::InvalidArgument("a stream that cannot be waited for",
+                                 "it must be one of the store's device, and not captured");
 }
 
 bool CudaExecutor::is_done() const {
-  const cudaError_t said = cudaStreamQuery(stream_);
+  const cudaError_t said = has_left_ ? cudaEventQuery(done_) : cudaStreamQuery(current_);
   if (said == cudaSuccess) return true;
   (void)cudaGetLastError();
   // While another thread captures a graph the driver may refuse to say.
@@ -131,7 +164,7 @@ bool CudaExecutor::is_done() const {
 
 Status CudaExecutor::finish() {
   BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(wait())));
-  has_work_ = false;
+  come_home();
   if (scratch_.bytes() > kScratchKeptBytesMax) scratch_ = Array<std::byte>();
   return Status::OK();
 }

@@ -71,8 +71,9 @@ class CudaExecutor {
   [[nodiscard]] Pool& pool() { return pool_; }
   /// For whoever puts work into it.
   [[nodiscard]] cudaStream_t stream() {
+    BRECCIA_ASSERT(!has_left_);
     has_work_ = true;
-    return stream_;
+    return current_;
   }
 
   template <int W, class F>
@@ -139,10 +140,14 @@ class CudaExecutor {
   Status make_room_to_select(std::uint64_t n);
   /// Errors  InvalidArgument also: no stream of this device, or one that is captured.
   Status follow(void* stream);
-  /// Of a stream that follow() took.
-  Status precede(void* stream);
+  /// The stream may be destroyed behind leave().
+  /// Errors  as follow().
+  Status enter(void* stream);
+  Status leave();
   Status finish();
   [[nodiscard]] bool has_work() const { return has_work_; }
+  /// Whether it is in a caller's stream, between enter() and finish() or a failure.
+  [[nodiscard]] bool is_away() const { return current_ != stream_; }
   /// Whether finish() has nothing to wait for, or an error to tell.
   [[nodiscard]] bool is_done() const;
 
@@ -164,8 +169,14 @@ class CudaExecutor {
       : device_(device), pool_(pool), waits_asleep_(waits_asleep) {}
 
   Status open();
-  /// Waits for the stream.
+  /// Waits for all work.
   cudaError_t wait();
+  /// The same, not asleep.
+  cudaError_t wait_awake();
+  /// Behind such a wait.
+  void come_home();
+  /// Notes in before_ what a caller's stream has to do.
+  Status note_before(cudaStream_t of_caller);
   [[nodiscard]] void* find_mapped(const void* host, std::size_t bytes) const;
   Status settle(Status status);
   Status copy_in(void* to, const void* host, std::size_t bytes);
@@ -188,9 +199,11 @@ class CudaExecutor {
   Pool& pool_;
   const bool waits_asleep_;
   cudaStream_t stream_ = nullptr;
-  bool has_work_ = false;         // that nobody has waited for
-  cudaEvent_t done_ = nullptr;    // what a thread sleeps for
-  cudaEvent_t before_ = nullptr;  // of a caller's stream
+  cudaStream_t current_ = nullptr;  // where work goes: that, or a caller's
+  bool has_work_ = false;           // that nobody has waited for
+  bool has_left_ = false;           // a caller's stream, in which the work ends with done_
+  cudaEvent_t done_ = nullptr;      // what a thread sleeps for
+  cudaEvent_t before_ = nullptr;    // of a caller's stream
   cudaEvent_t half_done_[2] = {nullptr, nullptr};
   int half_ = 0;
   std::byte* staging_ = nullptr;

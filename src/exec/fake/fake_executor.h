@@ -78,7 +78,8 @@ class FakeExecutor {
   }
   Status make_room_to_select(std::uint64_t /*n*/) { return begin(When::kAtOnce); }
   Status follow(void* /*stream*/) { return begin(When::kAtOnce); }
-  Status precede(void* /*stream*/) { return begin(When::kAtOnce); }
+  Status enter(void* /*stream*/) { return begin(When::kAtOnce); }
+  Status leave() { return begin(When::kAtOnce); }
   Status finish() { return begin(When::kAtOnce); }
   [[nodiscard]] bool has_work() const { return true; }
 

@@ -108,7 +108,8 @@ class SimExecutor {
   }
   Status make_room_to_select(std::uint64_t /*n*/) { return Status::OK(); }
   Status follow(void* /*stream*/) { return Status::OK(); }
-  Status precede(void* /*stream*/) { return Status::OK(); }
+  Status enter(void* /*stream*/) { return Status::OK(); }
+  Status leave() { return Status::OK(); }
   Status finish() { return Status::OK(); }
   [[nodiscard]] bool has_work() const { return false; }
 
