@@ -37,8 +37,8 @@ constexpr const char* kFooter =
     "single calls; of workload f and of dlrm, whose batches are two calls, of both together.\n"
     "Tables have no keys of more than 64 bytes: `breccia bench --engine=hash` has.";
 
-constexpr std::array kWorkloads = {"micro", "load", "a",    "b",    "c",       "d",
-                                   "f",     "fill", "grow", "dlrm", "pagerank"};
+constexpr std::array kWorkloads = {"micro", "load", "a",        "b",    "c",    "d",
+                                   "f",     "fill", "max_load", "grow", "dlrm", "pagerank"};
 const std::set<std::string> kYcsb = {"load", "a", "b", "c", "d", "f"};
 
 /// What the flags' lists say.
@@ -78,12 +78,69 @@ std::vector<double> skews_of(const HashFlags& flags) {
   return skews;
 }
 
+/// Whose table the flags ask for.
+Whose whose_of(const HashFlags& flags) {
+  if (flags.slabs) return Whose::kSlabs;
+  return flags.table_shapes.empty() ? Whose::kBreccia : Whose::kShaped;
+}
+
+std::vector<std::uint32_t> lanes_of(Whose whose) {
+  switch (whose) {
+    case Whose::kSlabs:
+      return {4, 8, 16};
+    case Whose::kShaped:
+      return {4, 8, 16, 32};
+    default:
+      return {1, 4, 8};
+  }
+}
+
+/// Errors  what is wrong with the flags, for the user.
+std::optional<std::string> buckets_of(const HashFlags& flags,
+                                      std::vector<hash::shapes::Shape>* buckets) {
+  for (const std::string& word : words_of(flags.table_shapes)) {
+    const auto shape = hash::shapes::Shape::of_name(word);
+    if (!shape.has_value()) {
+      return "--table_shapes wants names as 2L-2H-8S: 1, 2 or 4 levels, 1, 2 or 4 locations, 1 to "
+             "32 slots, 32 in all at most; not " +
+             word;
+    }
+    buckets->push_back(*shape);
+  }
+  return std::nullopt;
+}
+
+/// Of a shape that was read once for each of the buckets; lanes that cannot look at all of their
+/// slots at once are passed over.
+std::optional<std::string> with_buckets(const HashFlags& flags, std::vector<Shape>* shapes) {
+  if (flags.table_shapes.empty()) return std::nullopt;
+  std::vector<hash::shapes::Shape> buckets;
+  if (auto wrong = buckets_of(flags, &buckets)) return wrong;
+  std::vector<Shape> all;
+  for (const auto& of : buckets) {
+    const auto before = all.size();
+    for (Shape shape : *shapes) {
+      if (hash::shapes::share_of(of, shape.lanes) == 0) continue;
+      shape.buckets = of;
+      all.push_back(shape);
+    }
+    if (all.size() == before) {
+      return fmt::format(
+          "--lanes: none of them can look at all slots of {} at once: {} slots, 1 "
+          "to 8 a lane, those of a lane in one bucket",
+          of.name(), of.candidates());
+    }
+  }
+  *shapes = std::move(all);
+  return std::nullopt;
+}
+
 /// Errors  what is wrong with the flags, for the user.
 std::optional<std::string> shapes_of(const HashFlags& flags, std::vector<Shape>* shapes) {
   const auto loads = numbers_of(flags.load_percents, 99);
-  const std::vector<std::uint32_t> widths =
-      flags.slabs ? std::vector<std::uint32_t>{4, 8, 16} : std::vector<std::uint32_t>{1, 4, 8};
-  const auto lanes = numbers_of(flags.lanes, 16);
+  const Whose whose = whose_of(flags);
+  const std::vector<std::uint32_t> widths = lanes_of(whose);
+  const auto lanes = numbers_of(flags.lanes, widths.back());
   const auto key_sizes = numbers_of(flags.key_sizes, 1U << 30);
   const auto sizes = numbers_of(flags.value_sizes, 4096);
   const auto none_of = [](const auto& numbers, const auto& is_wrong) {
@@ -96,8 +153,8 @@ std::optional<std::string> shapes_of(const HashFlags& flags, std::vector<Shape>*
   if (!none_of(lanes, is_no_width)) {
     return fmt::format("--lanes wants numbers among {}", fmt::join(widths, ", "));
   }
-  if (flags.slabs && (key_sizes != std::vector{8U} || sizes != std::vector{8U})) {
-    return "--key_size, --value_sizes: slabs have keys and values of 8 bytes";
+  if (whose != Whose::kBreccia && (key_sizes != std::vector{8U} || sizes != std::vector{8U})) {
+    return "--key_size, --value_sizes: slabs, and --table_shapes, have keys and values of 8 bytes";
   }
   if (!none_of(key_sizes, [](std::uint32_t of) { return of < 4; })) {
     return "--key_size wants numbers from 4 to 64";
@@ -118,7 +175,14 @@ std::optional<std::string> shapes_of(const HashFlags& flags, std::vector<Shape>*
       }
     }
   }
-  return std::nullopt;
+  return with_buckets(flags, shapes);
+}
+
+/// Whether a table has a workload.
+bool has_workload(Whose whose, const std::string& workload) {
+  if (workload == "micro") return true;
+  if (whose == Whose::kShaped) return workload == "fill" || workload == "max_load";
+  return kYcsb.contains(workload);
 }
 
 std::optional<std::string> lists_of(const HashFlags& flags, Lists* lists) {
@@ -131,9 +195,12 @@ std::optional<std::string> lists_of(const HashFlags& flags, Lists* lists) {
     }
   }
   lists->workloads = {workloads.begin(), workloads.end()};
+  const Whose whose = whose_of(flags);
   for (const std::string& workload : workloads) {
-    if (!flags.slabs || workload == "micro" || kYcsb.contains(workload)) continue;
-    return "--workloads: slabs have micro and YCSB's, and no " + workload;
+    if (whose == Whose::kBreccia || has_workload(whose, workload)) continue;
+    return "--workloads: slabs have micro and YCSB's, --table_shapes micro, fill and max_load, and "
+           "no " +
+           workload;
   }
   lists->batches = numbers_of(flags.batch_sizes, 1U << 30);
   if (!are_above_zero(lists->batches)) return "--batch_sizes wants numbers above zero";
@@ -169,8 +236,9 @@ Status run_shape(const HashFlags& flags, hash::Backend& backend, Whose whose, co
   }
   if (asked.contains("pagerank")) BRECCIA_TRY(run_pagerank(run, lists.batches));
   const bool is_first_load = shape.load_percent == lists.shapes.front().load_percent;
-  if (!is_first_load || whose != Whose::kBreccia) return Status::OK();
+  if (!is_first_load || whose == Whose::kCpu) return Status::OK();
   if (asked.contains("fill")) BRECCIA_TRY(run_fill(run, lists.batches));
+  if (asked.contains("max_load")) BRECCIA_TRY(run_max_load(run, lists.batches));
   if (asked.contains("grow")) BRECCIA_TRY(run_grow(run, lists.batches));
   return Status::OK();
 }
@@ -185,8 +253,7 @@ Status run_rounds(const HashFlags& flags, const Lists& lists) {
     for (const Shape& shape : lists.shapes) {
       const Shape& first = lists.shapes.front();
       const std::uint64_t seed = flags.seed + round;
-      const Whose whose = flags.slabs ? Whose::kSlabs : Whose::kBreccia;
-      BRECCIA_TRY(run_shape(flags, *backend, whose, shape, seed, lists));
+      BRECCIA_TRY(run_shape(flags, *backend, whose_of(flags), shape, seed, lists));
       // The peer has no lanes.
       if (flags.peers != "cpu" || shape.lanes != first.lanes) continue;
       BRECCIA_TRY(run_shape(flags, *backend, Whose::kCpu, shape, seed, lists));
@@ -233,7 +300,8 @@ void HashFlags::add_to(console::App* app) {
          "--workloads", workloads,
          "What is measured, several with commas. micro: insertions, finds, misses, updates, both "
          "by turns, deletions. load, a, b, c, d, f: YCSB's; f looks a batch up and then updates "
-         "half of it. fill: tables filled to the brim, a row for each twentieth. grow: the calls "
+         "half of it. fill: tables filled to the brim, a row for each twentieth. max_load: tables "
+         "filled until a key finds no room. grow: the calls "
          "in which a table grows to twice its size. dlrm: lookups, then updates, of embeddings in "
          "26 "
          "tables of Criteo's sizes, scaled to --entries. pagerank: ranks of an R-MAT graph of as "
@@ -295,8 +363,16 @@ void HashFlags::add_shapes_to(console::App* app) {
       ->capture_default_str();
   app->add_option("--lanes", lanes,
                   slabs ? "Lanes a request: 4, 8 or 16; several with commas"
-                        : "Lanes a request: 1, 4 or 8; several with commas")
+                        : "Lanes a request: 1, 4 or 8, of --table_shapes 4, 8, 16 or 32; several "
+                          "with commas")
       ->capture_default_str();
+  if (!slabs) {
+    app->add_option(
+        "--table_shapes", table_shapes,
+        "In the place of Breccia's table such of GPHash's shapes, as 2L-2H-8S: levels, hash "
+        "locations, slots of a bucket, all of which a request looks at at once; several with "
+        "commas. They have insertions and lookups alone, and keys may find no room");
+  }
   app->add_option("--key_size", key_sizes,
                   "Bytes of a key, 4 to 64; other than 8: in rows; several with commas")
       ->capture_default_str();

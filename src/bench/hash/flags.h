@@ -4,6 +4,7 @@
 #include <string>
 
 #include "console/app.h"
+#include "hash/shapes/shape.h"
 
 namespace breccia::bench::tables {
 
@@ -20,6 +21,7 @@ struct HashFlags {
   std::string load_percents = "50,95";
   std::string batch_sizes = "1048576";
   std::string lanes = "4";
+  std::string table_shapes;  // none: Breccia's own
   std::string key_sizes = "8";
   std::string value_sizes = "8";
   std::string distribution = "auto";
@@ -43,8 +45,9 @@ struct HashFlags {
 struct Shape {
   std::uint32_t load_percent;
   int lanes;
-  std::uint32_t key_bytes;    // other than 8: keys and values lie in rows
-  std::uint32_t value_bytes;  // the same for values
+  std::uint32_t key_bytes;           // other than 8: keys and values lie in rows
+  std::uint32_t value_bytes;         // the same for values
+  hash::shapes::Shape buckets = {};  // of tables of that sort
 };
 
 /// How keys are chosen that requests have.

@@ -89,6 +89,27 @@ Status fill_to_the_brim(Run& run, std::uint64_t batch) {
   return look_at_all(run, batch);
 }
 
+Status fill_until_refused(Run& run, std::uint64_t batch) {
+  constexpr std::uint64_t kParts = 256;
+  const std::uint64_t n = run.flags().entries;
+  BRECCIA_TRY(run.make_target({.slots = n, .keys = n, .batch = batch}));
+  BRECCIA_TRY(run.warm_up(batch));
+  const std::vector<std::uint64_t> order = Chooser(kUniform, n, run.seed()).once(n);
+  Timing timing;
+  std::uint64_t refused = 0;
+  for (std::uint64_t part = 0; part < kParts && refused == 0; ++part) {
+    const auto begin = static_cast<std::ptrdiff_t>(n * part / kParts);
+    const auto end = static_cast<std::ptrdiff_t>(n * (part + 1) / kParts);
+    const Trace trace =
+        trace_of({order.begin() + begin, order.begin() + end}, batch, Operation::kInsert);
+    BRECCIA_TRY(run.run("hash_max_load", trace, &timing, {.refused = &refused}));
+    timing.requests += trace.size();
+    run.keys_in += trace.size() - refused;
+  }
+  say(run, "hash_max_load", kUniform, std::min(batch, n / kParts), timing, {{"refused", refused}});
+  return look_at_all(run, batch);
+}
+
 Status fill_and_grow(Run& run, std::uint64_t batch_asked) {
   const std::uint64_t n = run.flags().entries;
   // A call that brought most of the keys would want more than twice the size.
@@ -115,6 +136,10 @@ Status fill_and_grow(Run& run, std::uint64_t batch_asked) {
 Status run_fill(Run& run, std::span<const std::uint32_t> batches) {
   for (const std::uint32_t batch : batches) BRECCIA_TRY(fill_to_the_brim(run, batch));
   return Status::OK();
+}
+
+Status run_max_load(Run& run, std::span<const std::uint32_t> batches) {
+  return fill_until_refused(run, batches.front());
 }
 
 Status run_grow(Run& run, std::span<const std::uint32_t> batches) {

@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -35,6 +36,7 @@ class Micro {
   Status ask() {
     BRECCIA_TRY(run_.run_idly(trace_of(keys(slab(0)), batch_, Operation::kFind)));
     BRECCIA_TRY(measure("hash_find", Operation::kFind));
+    if (run_.whose() == Whose::kShaped) return miss();
     BRECCIA_TRY(measure("hash_update", Operation::kUpdate));
     BRECCIA_TRY(mix());
     BRECCIA_TRY(miss());
@@ -119,18 +121,19 @@ Result<Filling> fill(Run& run, std::uint64_t more, std::uint64_t batch) {
       {.slots = (n + more) * 100 / run.shape().load_percent, .keys = n + more, .batch = batch}));
   BRECCIA_TRY(run.warm_up(batch));
   Filling filling;
+  const Watch watch{.refused = run.whose() == Whose::kShaped ? &filling.refused : nullptr};
   std::vector<std::uint64_t> order = Chooser(kUniform, n, run.seed()).once(n);
   const auto last = order.begin() + static_cast<std::ptrdiff_t>(n - n / 8);
   std::vector<std::uint64_t> end(last, order.end());
   order.erase(last, order.end());
   filling.all.requests = order.size();
   filling.last_eighth.requests = end.size();
-  BRECCIA_TRY(
-      run.run("hash_insert", trace_of(std::move(order), batch, Operation::kInsert), &filling.all));
+  BRECCIA_TRY(run.run("hash_insert", trace_of(std::move(order), batch, Operation::kInsert),
+                      &filling.all, watch));
   BRECCIA_TRY(run.run("hash_insert", trace_of(std::move(end), batch, Operation::kInsert),
-                      &filling.last_eighth));
+                      &filling.last_eighth, watch));
   add(filling.last_eighth, &filling.all);
-  run.keys_in = n;
+  run.keys_in = n - filling.refused;
   return filling;
 }
 
@@ -138,8 +141,10 @@ Status run_micro(Run& run, std::span<const std::uint32_t> batches,
                  std::span<const Choice> choices) {
   for (const std::uint32_t batch : batches) {
     BRECCIA_TAKE(const Filling filling, fill(run, 0, batch));
-    say(run, "hash_insert", kUniform, batch, filling.all);
-    say(run, "hash_insert_last_eighth", kUniform, batch, filling.last_eighth);
+    nlohmann::json more = nlohmann::json::object();
+    if (filling.refused > 0) more["refused"] = filling.refused;
+    say(run, "hash_insert", kUniform, batch, filling.all, more);
+    say(run, "hash_insert_last_eighth", kUniform, batch, filling.last_eighth, more);
     for (const Choice& choice : choices) BRECCIA_TRY(Micro(run, choice, batch).ask());
   }
   return Status::OK();

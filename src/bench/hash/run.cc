@@ -43,9 +43,10 @@ Status Run::make_target(const Room& asked) {
   room.bytes_max = flags_.table_mib << 20;
   room.requests_of_head = flags_.requests_of_head;
   target_.reset();
-  BRECCIA_TAKE(target_, whose_ == Whose::kBreccia ? make_table(backend_, shape_, seed_, room)
-                        : whose_ == Whose::kSlabs ? make_slabs(backend_, shape_, seed_, room)
-                                                  : make_cpu_table(backend_, shape_, room));
+  BRECCIA_TAKE(target_, whose_ == Whose::kBreccia  ? make_table(backend_, shape_, seed_, room)
+                        : whose_ == Whose::kSlabs  ? make_slabs(backend_, shape_, seed_, room)
+                        : whose_ == Whose::kShaped ? make_shaped(backend_, shape_, seed_, room)
+                                                   : make_cpu_table(backend_, shape_, room));
   ledger_ = std::make_unique<Ledger>(keys_, room.keys);
   keys_in = 0;
   return Status::OK();

@@ -58,7 +58,7 @@ class Target {
 };
 
 /// Whose table is measured.
-enum class Whose { kBreccia, kSlabs, kCpu };
+enum class Whose { kBreccia, kSlabs, kShaped, kCpu };
 
 /// Breccia's table.
 Result<std::unique_ptr<Target>> make_table(hash::Backend& backend, const Shape& shape,
@@ -67,6 +67,9 @@ Result<std::unique_ptr<Target>> make_table(hash::Backend& backend, const Shape& 
 /// says.
 Result<std::unique_ptr<Target>> make_slabs(hash::Backend& backend, const Shape& shape,
                                            std::uint64_t seed, const Room& room);
+/// One of [gphash]'s shapes: keys and values of 8 bytes, lookups and insertions alone.
+Result<std::unique_ptr<Target>> make_shaped(hash::Backend& backend, const Shape& shape,
+                                            std::uint64_t seed, const Room& room);
 /// Whether this build has the host's, which is a library's.
 bool has_cpu_table();
 /// The host's, which serves a device.

@@ -13,7 +13,7 @@
 /// Shape   batches[0] is that of the filling; at least one batch and one choice.
 namespace breccia::bench::tables {
 
-/// Insertions, lookups, misses, updates, both by turns, deletions.
+/// Insertions, lookups, misses, updates, both by turns, deletions; of those what a table has.
 Status run_micro(Run& run, std::span<const std::uint32_t> batches, std::span<const Choice> choices);
 
 /// YCSB's core workloads among load, a, b, c, d, f.
@@ -22,6 +22,8 @@ Status run_ycsb(Run& run, const std::set<std::string>& letters,
 
 /// Fills tables to the brim, of any load, a row for each twentieth of the slots.
 Status run_fill(Run& run, std::span<const std::uint32_t> batches);
+/// Fills tables until a key finds no room: how full they are then.
+Status run_max_load(Run& run, std::span<const std::uint32_t> batches);
 /// Fills tables that grow once meanwhile, at two thirds of the keys: what the calls take in which
 /// they do.
 Status run_grow(Run& run, std::span<const std::uint32_t> batches);
@@ -35,6 +37,7 @@ Status run_pagerank(Run& run, std::span<const std::uint32_t> batches);
 struct Filling {
   Timing all;
   Timing last_eighth;
+  std::uint64_t refused = 0;  // keys that found no room, where a table may be so full
 };
 /// Fills a new table of the run's load with keys [0, entries), and room for `more` others.
 Result<Filling> fill(Run& run, std::uint64_t more, std::uint64_t batch);
