@@ -129,6 +129,29 @@ TEST_P(ShapedConformance, WhatIsInIsFound) {
   }
 }
 
+// Goal: keys go where there is most room, so that a table is full late.
+// Method: a table of the paper's shape, filled a little at a time until a key finds no room.
+// Mutation: the first bucket with room; the one with the least.
+TEST_P(ShapedConformance, IsFullLate) {
+  const auto backend = GetParam().make(1);
+  base::Random random(1);
+  auto made = make_shaped_table(
+      backend->tenant_ptr(),
+      {.shape = {}, .lanes = 8, .slots_min = 4096, .secret = {random.next(), 5, 7}});
+  ASSERT_TRUE(made.ok());
+  ShapedTable& table = *made.value();
+  std::uint64_t in = 0;
+  for (bool has_room = true; has_room;) {
+    std::vector<std::uint64_t> keys(32);
+    for (std::uint64_t& key : keys) key = random.next();
+    for (const Code code : run(*backend, table, Operation::kInsert, keys).code) {
+      if (code == Code::kNoRoom) has_room = false;
+      if (code == Code::kAbsent) ++in;
+    }
+  }
+  EXPECT_GT(in, table.slot_count() * 8 / 10);
+}
+
 // Goal: no table where a width cannot look at all candidates at once, and no other requests.
 // Method: all widths of some shapes; an update.
 TEST_P(ShapedConformance, SaysWhatItCannot) {
