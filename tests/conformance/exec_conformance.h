@@ -445,6 +445,53 @@ TYPED_TEST_P(ExecConformance, RunsFollowTheModel) {
   }
 }
 
+// Goal: several lanes on each query find what one lane finds, in runs of many fences.
+// Method: runs of all key shapes, with few keys of many versions or many that share heads, of sizes
+//         around those of blocks and of what lanes look at at once; keys in them and not, below
+//         bounds; payloads are known by the number of their entry.
+// Mutation: the block behind the right one; heads behind the run's end that count; entries behind
+//           those that a group looks at that are passed over; a version at the bound.
+TYPED_TEST_P(ExecConformance, ManyLanesFindTheSame) {
+  for (const std::uint64_t seed : runs::model::seeds_to_run(20)) {
+    SCOPED_TRACE(runs::model::replay(seed));
+    TypeParam rig(seed);
+    base::Random random(seed);
+    const std::uint64_t counts[] = {1, 63, 64, 65, 127, 4096, 1000 + random.below(9000)};
+    const auto shape = runs::model::random_shape(random);
+    std::vector<runs::algo::RunArrays> runs;
+    std::vector<runs::RunRef> refs;
+    std::vector<std::string> keys;
+    std::uint64_t base = 8;
+    for (std::uint64_t r = 1 + random.below(3); r > 0; --r) {
+      auto batch = runs::model::random_batch(random, shape, counts[random.below(7)], base);
+      if (random.one_in(3)) {  // few keys with many versions
+        const std::size_t few = 1 + random.below(5);
+        for (std::size_t i = few; i < batch.keys.size(); ++i) batch.keys[i] = batch.keys[i % few];
+        batch.sorted = false;
+      }
+      for (std::size_t i = 0; i < batch.keys.size(); i += 1 + batch.keys.size() / 40) {
+        keys.push_back(batch.keys[i]);
+      }
+      std::vector<std::uint32_t> descriptors(batch.keys.size() + 1);
+      auto run = build(rig.x(), batch, random.one_in(2), &descriptors);
+      ASSERT_TRUE(run.ok()) << run.status().ToString();
+      runs.insert(runs.begin(), run.take());
+      base += 8 * 11 * 10'000;
+    }
+    for (const auto& run : runs) refs.push_back(run.ref());
+    for (const auto& key : runs::model::random_keys(random, shape, 60)) keys.push_back(key);
+    const runs::model::Columns columns(plain_host_memory(), keys, random.one_in(2));
+    std::vector<std::uint64_t> bounds(keys.size());
+    for (std::uint64_t& bound : bounds) bound = random.below(base);
+    const runs::QueriesRef queries{columns.ref(), random.one_in(2) ? bounds.data() : nullptr, base};
+    std::vector<std::uint64_t> found(keys.size());
+    ASSERT_TRUE(runs::algo::search(rig.x(), refs, queries, {found.data()}).ok());
+    search_wide<4>(rig.x(), refs, queries, found);
+    search_wide<16>(rig.x(), refs, queries, found);
+    search_wide<32>(rig.x(), refs, queries, found);
+  }
+}
+
 // Goal: a merge that keeps stacks keeps of each key the newest version, and below operands all down
 //   to the first version that is none.
 // Method: few keys with many versions, mostly operands, at the edge sizes: stacks of one entry up
@@ -520,6 +567,7 @@ TYPED_TEST_P(ExecConformance, CopiesAndReach) {
 
 REGISTER_TYPED_TEST_SUITE_P(ExecConformance, GroupsKeepTheLaneContract, GroupsOfOneLane, SortPairs,
                             StableSortAndMerge, ScanSelectDifference, GatherAndScatter, SortKeys,
-                            RunsFollowTheModel, MergesKeepStacks, CopiesAndReach);
+                            RunsFollowTheModel, ManyLanesFindTheSame, MergesKeepStacks,
+                            CopiesAndReach);
 
 }  // namespace breccia::exec::conformance
