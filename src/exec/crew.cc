@@ -44,10 +44,12 @@ void Crew::serve() {
     // Before stopping_: a stop that comes later changes wakes_ once more.
     const std::uint32_t seen = wakes_.load(std::memory_order_acquire);
     if (stopping_.load(std::memory_order_acquire)) return;
-    const auto until = std::chrono::steady_clock::now() + kSpin;
+    auto until = std::chrono::steady_clock::now() + kSpin;
     do {
       for (int i = 0; i < 64; ++i) {
-        if (open_.load(std::memory_order_relaxed) != 0) help();
+        if (open_.load(std::memory_order_relaxed) != 0 && help()) {
+          until = std::chrono::steady_clock::now() + kSpin;
+        }
         base::relax();
       }
     } while (std::chrono::steady_clock::now() < until);
@@ -55,14 +57,17 @@ void Crew::serve() {
   }
 }
 
-void Crew::help() {
+bool Crew::help() {
+  bool has_helped = false;
   std::uint32_t open = open_.load(std::memory_order_acquire);  // pairs with run_job's release
   while (open != 0) {
     if (!open_.compare_exchange_weak(open, open - 1, std::memory_order_acquire)) continue;
+    has_helped = true;
     call_(work_, open - 1);
     left_.fetch_sub(1, std::memory_order_release);  // read by run_job
     open = open_.load(std::memory_order_acquire);
   }
+  return has_helped;
 }
 
 void Crew::run_job(std::uint32_t parts, Call call, const void* work) {
@@ -76,7 +81,7 @@ void Crew::run_job(std::uint32_t parts, Call call, const void* work) {
   work_ = work;
   left_.store(parts, std::memory_order_relaxed);
   open_.store(parts, std::memory_order_release);
-  help();
+  (void)help();
   while (left_.load(std::memory_order_acquire) != 0) base::relax();
 }
 

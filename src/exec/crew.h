@@ -9,9 +9,9 @@
 namespace breccia::exec {
 
 /// A few threads that finish a short piece of work within microseconds: they spin for a while after
-/// each job before they sleep, where a task scheduler's workers would have to be woken. For what
-/// follows a device's answer to a small batch, and what a small write wants done at once; longer
-/// work belongs to oneTBB.
+/// each job that they worked on before they sleep, where a task scheduler's workers would have to
+/// be woken. For what follows a device's answer to a small batch, and what a small write wants done
+/// at once; longer work belongs to oneTBB.
 ///
 /// Threads run() and rouse() by any number; while one caller has the crew, others work alone.
 class Crew {
@@ -45,8 +45,8 @@ class Crew {
 
   void run_job(std::uint32_t parts, Call call, const void* work);
   void serve();
-  /// Takes and does parts of the current job while there are any.
-  void help();
+  /// Takes and does parts of the current job while there are any. Whether there were.
+  bool help();
 
   std::mutex mutex_;  // who holds it has the crew
   // Parts of the current job that nobody took yet. A part can only be taken from a job that is not

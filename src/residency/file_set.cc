@@ -434,16 +434,21 @@ class FileSet::Finder {
     const FoundRef found{sought->place.data(), sought->part.data()};
     const std::uint64_t n = places.size();
     if (set_.host_reads()) return set_.find(keys_, places.data(), n, found);
+    if (are_in_a_row(places)) {
+      return set_.find(record::slice(keys_, places.front(), n), /*which=*/nullptr, n, found);
+    }
     const auto [least, most] = std::minmax_element(places.begin(), places.end());
     const std::uint32_t first = *least;
     const record::KeyColumnsRef keys = record::slice(keys_, first, *most - first + 1);
-    const bool are_all =
-        keys.count == n &&
-        std::adjacent_find(places.begin(), places.end(), std::greater_equal<>()) == places.end();
-    if (are_all) return set_.find(keys, /*which=*/nullptr, n, found);
     std::transform(places.begin(), places.end(), sought->which.data(),
                    [first](std::uint32_t place) { return place - first; });
     return set_.find(keys, sought->which.data(), n, found);
+  }
+
+  static bool are_in_a_row(std::span<const std::uint32_t> places) {
+    std::uint32_t differences = 0;  // without a jump
+    for (std::uint32_t i = 0; i < places.size(); ++i) differences |= places[i] ^ (places[0] + i);
+    return differences == 0;
   }
 
   [[nodiscard]] const char* stored_at(const Packed& one) const {
@@ -517,7 +522,7 @@ void FileSet::get_many(const record::KeyColumnsRef& keys,
   const auto add = [](std::size_t sum, const auto& list) { return sum + list.size(); };
   const std::size_t count = std::accumulate(places->begin(), places->end(), std::size_t{0}, add);
   if (count == 0) return;
-  if (!host_reads() && count <= kFewKeys) return get_few(keys, places, workers, answer);
+  if (!host_reads() && count <= kFewKeys) return get_few(keys, places, count, workers, answer);
   std::atomic<std::size_t> next{0};
   const auto work = [&](std::uint64_t worker) {
     const auto finder = std::make_unique<Finder>(*this, keys);
@@ -532,9 +537,10 @@ void FileSet::get_many(const record::KeyColumnsRef& keys,
 
 /// A launch for all lists, as its time is what decides; and threads that need not be woken.
 void FileSet::get_few(const record::KeyColumnsRef& keys,
-                      std::vector<std::vector<std::uint32_t>>* places, std::uint64_t workers,
-                      const Answer& answer) const {
+                      std::vector<std::vector<std::uint32_t>>* places, std::size_t count,
+                      std::uint64_t workers, const Answer& answer) const {
   std::vector<std::uint32_t> all;
+  all.reserve(count);
   for (const auto& list : *places) all.insert(all.end(), list.begin(), list.end());
   Finder::Sought sought(backend_->device().host_memory());
   Finder(*this, keys).seek(all, &sought);

@@ -161,7 +161,7 @@ class FileSet final : public tree::KnownFiles {
   class Finder;
   /// get_many() of so few keys that a device's answer is waited for.
   void get_few(const record::KeyColumnsRef& keys, std::vector<std::vector<std::uint32_t>>* places,
-               std::uint64_t workers, const Answer& answer) const;
+               std::size_t count, std::uint64_t workers, const Answer& answer) const;
   /// Of a part whose blocks are not compressed.
   [[nodiscard]] Slice plain_value(std::uint64_t place, std::uint32_t part) const;
   [[nodiscard]] const sst::Handle* packed_block_of(std::uint64_t place, std::uint32_t part) const {

@@ -367,8 +367,12 @@ void Reader::search_and_gather(Job job, std::uint64_t first, std::uint64_t last,
     (*missing)[part].clear();
     fail(job.reads, begin, end, kNoMemory);
   };
-  if (last - first == 1) {
-    run_part(first);
+  // Lists of all reads are sooner made than others are told to.
+  const tree::FamilyRef in_tree = job.family.in_tree();
+  const bool are_lists_alone =
+      job.is_nowhere && files_come_first(in_tree) && !job.view.below.caches(in_tree);
+  if (last - first == 1 || (use_crew && are_lists_alone)) {
+    for (std::uint64_t part = first; part < last; ++part) run_part(part);
   } else if (use_crew) {
     BRECCIA_ASSERT(first == 0);
     exec::Crew::shared().run(static_cast<std::uint32_t>(last), run_part);

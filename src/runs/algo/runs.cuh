@@ -383,11 +383,20 @@ inline Heads heads_of_run(const record::KeyColumnsRef& host, const Ends& ends) {
 /// The first and the last of entries in the order of NewestFirst.
 /// Shape   keys.count > 0
 inline Ends ends_of(const record::KeyColumnsRef& keys) {
+  // Heads alone first, as hardly any entry has one of these two.
+  std::uint64_t least = keys.head[0];
+  std::uint64_t greatest = least;
+  for (std::uint64_t i = 1; i < keys.count; ++i) {
+    least = std::min(least, keys.head[i]);
+    greatest = std::max(greatest, keys.head[i]);
+  }
   const NewestFirst less{keys};
-  Ends ends;
-  for (std::uint32_t i = 1; i < keys.count; ++i) {
-    if (keys.head[i] <= keys.head[ends.first] && less(i, ends.first)) ends.first = i;
-    if (keys.head[i] >= keys.head[ends.last] && less(ends.last, i)) ends.last = i;
+  const auto none = static_cast<std::uint32_t>(keys.count);
+  Ends ends{none, none};
+  for (std::uint32_t i = 0; i < none; ++i) {
+    const std::uint64_t head = keys.head[i];
+    if (head == least && (ends.first == none || less(i, ends.first))) ends.first = i;
+    if (head == greatest && (ends.last == none || less(ends.last, i))) ends.last = i;
   }
   return ends;
 }
