@@ -30,8 +30,14 @@ Crew::~Crew() {
 }
 
 Crew& Crew::shared() {
-  static Crew crew(static_cast<int>(std::thread::hardware_concurrency() / 2));
+  static Crew crew(static_cast<int>(shared_size() - 1));
   return crew;
+}
+
+std::uint64_t Crew::shared_size() {
+  constexpr std::uint64_t kOthers = 2;  // cores for merges, say, and a driver's threads
+  const std::uint64_t cores = std::max(1U, std::thread::hardware_concurrency());
+  return std::max(cores - std::min(cores, kOthers), cores / 2 + 1);
 }
 
 void Crew::rouse() {
@@ -44,30 +50,32 @@ void Crew::serve() {
     // Before stopping_: a stop that comes later changes wakes_ once more.
     const std::uint32_t seen = wakes_.load(std::memory_order_acquire);
     if (stopping_.load(std::memory_order_acquire)) return;
-    auto until = std::chrono::steady_clock::now() + kSpin;
-    do {
-      for (int i = 0; i < 64; ++i) {
-        if (open_.load(std::memory_order_relaxed) != 0 && help()) {
-          until = std::chrono::steady_clock::now() + kSpin;
-        }
-        base::relax();
-      }
-    } while (std::chrono::steady_clock::now() < until);
+    bool had_job = true;
+    while (had_job) had_job = spin();
     wakes_.wait(seen, std::memory_order_acquire);
   }
 }
 
-bool Crew::help() {
-  bool has_helped = false;
+bool Crew::spin() {
+  const std::uint32_t jobs = jobs_.load(std::memory_order_relaxed);
+  const auto until = std::chrono::steady_clock::now() + kSpin;
+  do {
+    for (int i = 0; i < 64; ++i) {
+      if (open_.load(std::memory_order_relaxed) != 0) help();
+      base::relax();
+    }
+  } while (std::chrono::steady_clock::now() < until);
+  return jobs_.load(std::memory_order_relaxed) != jobs;
+}
+
+void Crew::help() {
   std::uint32_t open = open_.load(std::memory_order_acquire);  // pairs with run_job's release
   while (open != 0) {
     if (!open_.compare_exchange_weak(open, open - 1, std::memory_order_acquire)) continue;
-    has_helped = true;
     call_(work_, open - 1);
     left_.fetch_sub(1, std::memory_order_release);  // read by run_job
     open = open_.load(std::memory_order_acquire);
   }
-  return has_helped;
 }
 
 void Crew::run_job(std::uint32_t parts, Call call, const void* work) {
@@ -77,11 +85,12 @@ void Crew::run_job(std::uint32_t parts, Call call, const void* work) {
     return;
   }
   BRECCIA_ASSERT(left_.load(std::memory_order_relaxed) == 0);
+  jobs_.fetch_add(1, std::memory_order_relaxed);
   call_ = call;
   work_ = work;
   left_.store(parts, std::memory_order_relaxed);
   open_.store(parts, std::memory_order_release);
-  (void)help();
+  help();
   while (left_.load(std::memory_order_acquire) != 0) base::relax();
 }
 

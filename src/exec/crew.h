@@ -9,7 +9,7 @@
 namespace breccia::exec {
 
 /// A few threads that finish a short piece of work within microseconds: they spin for a while after
-/// each job that they worked on before they sleep, where a task scheduler's workers would have to
+/// each job before they sleep, where a task scheduler's workers would have to
 /// be woken. For what follows a device's answer to a small batch, and what a small write wants done
 /// at once; longer work belongs to oneTBB.
 ///
@@ -21,8 +21,11 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  /// The process's crew: half of the machine's cores. Its threads start with the first call.
+  /// The process's crew: all of the machine's cores but two, or half of few. Its threads start with
+  /// the first call.
   static Crew& shared();
+  /// Threads that work on a job of that crew's, with the one that brings it. Starts none.
+  static std::uint64_t shared_size();
 
   /// Threads that work on a job, with the one that brings it.
   [[nodiscard]] std::uint64_t size() const { return threads_.size() + 1; }
@@ -45,8 +48,10 @@ class Crew {
 
   void run_job(std::uint32_t parts, Call call, const void* work);
   void serve();
-  /// Takes and does parts of the current job while there are any. Whether there were.
-  bool help();
+  /// Helps for a while. Whether there was a job meanwhile.
+  bool spin();
+  /// Takes and does parts of the current job while there are any.
+  void help();
 
   std::mutex mutex_;  // who holds it has the crew
   // Parts of the current job that nobody took yet. A part can only be taken from a job that is not
@@ -55,6 +60,7 @@ class Crew {
   std::atomic<std::uint32_t> left_{0};  // parts that are not done
   Call call_ = nullptr;
   const void* work_ = nullptr;
+  std::atomic<std::uint32_t> jobs_{0};  // so far
   std::atomic<std::uint32_t> wakes_{0};
   std::atomic<bool> stopping_{false};
   std::vector<std::thread> threads_;

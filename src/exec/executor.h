@@ -27,7 +27,7 @@
 ///   T* reach(T* host)                            host memory as the executor can write it, or null
 ///   Status follow(void* stream)                  begins behind what a caller's stream has to do
 ///   Status enter(void* stream)                   what comes next, up to finish(), is that stream's
-///                                                own, in its order; of an executor without work
+///                                                own, in its order; behind all that was before
 ///   Status leave()                               behind all that: finish() waits for no more
 ///   Status finish()                              waits for all of it, and hears of a lost device
 ///   bool has_work()                              whether there may be something to wait for
@@ -46,16 +46,19 @@ inline constexpr std::uint64_t kWords = 2;
 template <class X>
 class Finish {
  public:
-  explicit Finish(X& x) : x_(x) {}
+  explicit Finish(X& x) : x_(&x) {}
   ~Finish() {
     // To say that there is nothing takes a driver a microsecond, too.
-    if (x_.has_work()) (void)x_.finish();
+    if (x_ != nullptr && x_->has_work()) (void)x_->finish();
   }
   Finish(const Finish&) = delete;
   Finish& operator=(const Finish&) = delete;
 
+  /// Somebody else waits for it.
+  void dismiss() { x_ = nullptr; }
+
  private:
-  X& x_;
+  X* x_;
 };
 
 /// An array of work space. When memory is short, what runs already is waited for first: the caller

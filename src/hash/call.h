@@ -62,10 +62,11 @@ class Call {
   template <class Behind>
   Status begin_find(const Behind& behind) {
     const std::shared_lock lock(table_.mutex());
-    Launched launched{x_};
+    // What fails, or throws, is waited for while the table is as it was, and before arrays go.
+    exec::Finish<X> finish(x_);
     BRECCIA_TRY(launch_find());
     BRECCIA_TRY(behind());
-    launched.is_seen_to = true;
+    finish.dismiss();
     return Status::OK();
   }
 
@@ -119,15 +120,6 @@ class Call {
       BRECCIA_TRY(try_to_move(std::max(least, requests_.count / 2)));
     }
   }
-
-  /// What fails, or throws, is waited for while the table is as it was, and before arrays go.
-  struct Launched {
-    X& x;
-    bool is_seen_to = false;
-    ~Launched() {
-      if (!is_seen_to && x.has_work()) (void)x.finish();
-    }
-  };
 
   Status launch_find() {
     const std::uint64_t n = requests_.count;

@@ -255,7 +255,8 @@ Status run_rounds(const HashFlags& flags, const Lists& lists) {
       const std::uint64_t seed = flags.seed + round;
       BRECCIA_TRY(run_shape(flags, *backend, whose_of(flags), shape, seed, lists));
       // The peer has no lanes.
-      if (flags.peers != "cpu" || shape.lanes != first.lanes) continue;
+      const bool is_first = shape.lanes == first.lanes && shape.buckets == first.buckets;
+      if (flags.peers != "cpu" || !is_first) continue;
       BRECCIA_TRY(run_shape(flags, *backend, Whose::kCpu, shape, seed, lists));
     }
   }

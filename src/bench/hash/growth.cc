@@ -80,33 +80,32 @@ Status fill_to_the_brim(Run& run, std::uint64_t batch) {
     const auto end = static_cast<std::ptrdiff_t>(n * (part + 1) / kParts);
     const Trace trace =
         trace_of({order.begin() + begin, order.begin() + end}, batch, Operation::kInsert);
-    std::uint64_t refused = 0;
+    run.refused = 0;  // of this part
     Timing timing{.requests = trace.size()};
-    BRECCIA_TRY(run.run("hash_fill", trace, &timing, {.refused = &refused}));
-    run.keys_in += trace.size() - refused;
-    say(run, "hash_fill", kUniform, batch, timing, {{"refused", refused}});
+    BRECCIA_TRY(run.run("hash_fill", trace, &timing, {.refused = &run.refused}));
+    run.keys_in += trace.size() - run.refused;
+    say(run, "hash_fill", kUniform, batch, timing);
   }
   return look_at_all(run, batch);
 }
 
 Status fill_until_refused(Run& run, std::uint64_t batch) {
-  constexpr std::uint64_t kParts = 256;
   const std::uint64_t n = run.flags().entries;
+  const std::uint64_t parts = std::min<std::uint64_t>(n, 256);
   BRECCIA_TRY(run.make_target({.slots = n, .keys = n, .batch = batch}));
   BRECCIA_TRY(run.warm_up(batch));
   const std::vector<std::uint64_t> order = Chooser(kUniform, n, run.seed()).once(n);
   Timing timing;
-  std::uint64_t refused = 0;
-  for (std::uint64_t part = 0; part < kParts && refused == 0; ++part) {
-    const auto begin = static_cast<std::ptrdiff_t>(n * part / kParts);
-    const auto end = static_cast<std::ptrdiff_t>(n * (part + 1) / kParts);
+  for (std::uint64_t part = 0; part < parts && run.refused == 0; ++part) {
+    const auto begin = static_cast<std::ptrdiff_t>(n * part / parts);
+    const auto end = static_cast<std::ptrdiff_t>(n * (part + 1) / parts);
     const Trace trace =
         trace_of({order.begin() + begin, order.begin() + end}, batch, Operation::kInsert);
-    BRECCIA_TRY(run.run("hash_max_load", trace, &timing, {.refused = &refused}));
+    BRECCIA_TRY(run.run("hash_max_load", trace, &timing, {.refused = &run.refused}));
     timing.requests += trace.size();
-    run.keys_in += trace.size() - refused;
+    run.keys_in += trace.size() - run.refused;
   }
-  say(run, "hash_max_load", kUniform, std::min(batch, n / kParts), timing, {{"refused", refused}});
+  say(run, "hash_max_load", kUniform, std::min(batch, n / parts), timing);
   return look_at_all(run, batch);
 }
 

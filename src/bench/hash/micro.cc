@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -121,7 +120,7 @@ Result<Filling> fill(Run& run, std::uint64_t more, std::uint64_t batch) {
       {.slots = (n + more) * 100 / run.shape().load_percent, .keys = n + more, .batch = batch}));
   BRECCIA_TRY(run.warm_up(batch));
   Filling filling;
-  const Watch watch{.refused = run.whose() == Whose::kShaped ? &filling.refused : nullptr};
+  const Watch watch{.refused = run.whose() == Whose::kShaped ? &run.refused : nullptr};
   std::vector<std::uint64_t> order = Chooser(kUniform, n, run.seed()).once(n);
   const auto last = order.begin() + static_cast<std::ptrdiff_t>(n - n / 8);
   std::vector<std::uint64_t> end(last, order.end());
@@ -133,7 +132,7 @@ Result<Filling> fill(Run& run, std::uint64_t more, std::uint64_t batch) {
   BRECCIA_TRY(run.run("hash_insert", trace_of(std::move(end), batch, Operation::kInsert),
                       &filling.last_eighth, watch));
   add(filling.last_eighth, &filling.all);
-  run.keys_in = n - filling.refused;
+  run.keys_in = n - run.refused;
   return filling;
 }
 
@@ -141,10 +140,8 @@ Status run_micro(Run& run, std::span<const std::uint32_t> batches,
                  std::span<const Choice> choices) {
   for (const std::uint32_t batch : batches) {
     BRECCIA_TAKE(const Filling filling, fill(run, 0, batch));
-    nlohmann::json more = nlohmann::json::object();
-    if (filling.refused > 0) more["refused"] = filling.refused;
-    say(run, "hash_insert", kUniform, batch, filling.all, more);
-    say(run, "hash_insert_last_eighth", kUniform, batch, filling.last_eighth, more);
+    say(run, "hash_insert", kUniform, batch, filling.all);
+    say(run, "hash_insert_last_eighth", kUniform, batch, filling.last_eighth);
     for (const Choice& choice : choices) BRECCIA_TRY(Micro(run, choice, batch).ask());
   }
   return Status::OK();

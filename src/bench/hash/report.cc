@@ -70,6 +70,9 @@ void say(const Run& run, const std::string& benchmark, const Choice& choice, std
   const double load = static_cast<double>(run.keys_in) / static_cast<double>(target.slots());
   const Percentiles calls(timing.calls_us);
   const bool has_lanes = run.whose() != Whose::kCpu;
+  // Also where it is none, if a table may be as full as that.
+  const bool may_refuse =
+      run.refused > 0 || benchmark == "hash_fill" || benchmark == "hash_max_load";
   const std::uint64_t of_batch = std::min({batch, timing.requests, run.flags().entries});
   if (!run.flags().json) {
     fmt::print(
@@ -78,7 +81,7 @@ void say(const Run& run, const std::string& benchmark, const Choice& choice, std
         name_of(run, benchmark), shape.key_bytes, shape.value_bytes, load, choice_in_words(choice),
         of_batch, has_lanes ? fmt::format(", {} lanes", shape.lanes) : "", 1e-6 * rate,
         calls.of_hundred(50), calls.of_hundred(99), target.engine(), target.place(),
-        in_words(more));
+        may_refuse ? fmt::format(", refused {}", run.refused) + in_words(more) : in_words(more));
   } else {
     nlohmann::json row = {{"benchmark", name_of(run, benchmark)},
                           {"engine", target.engine()},
@@ -103,6 +106,7 @@ void say(const Run& run, const std::string& benchmark, const Choice& choice, std
                           {"machine", machine_name()}};
     if (has_skew(choice)) row["skew"] = choice.skew;
     if (has_lanes) row["lanes"] = shape.lanes;
+    if (may_refuse) row["refused"] = run.refused;
     if (!has_lanes) row["copy_seconds"] = timing.copy_seconds;
     for (const auto& [name, figure] : target.figures()) row[name] = figure;
     row.update(more);

@@ -49,6 +49,7 @@ Status Run::make_target(const Room& asked) {
                                                    : make_cpu_table(backend_, shape_, room));
   ledger_ = std::make_unique<Ledger>(keys_, room.keys);
   keys_in = 0;
+  refused = 0;
   return Status::OK();
 }
 

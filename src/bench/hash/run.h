@@ -62,6 +62,8 @@ class Run {
   }
   /// Keys in the table, whatever they are.
   std::uint64_t keys_in = 0;
+  /// Keys of [0, entries) that found no room, and are asked for like others.
+  std::uint64_t refused = 0;
 
   Status make_columns();
   /// An empty table in the place of the one before.

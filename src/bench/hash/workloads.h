@@ -37,7 +37,6 @@ Status run_pagerank(Run& run, std::span<const std::uint32_t> batches);
 struct Filling {
   Timing all;
   Timing last_eighth;
-  std::uint64_t refused = 0;  // keys that found no room, where a table may be so full
 };
 /// Fills a new table of the run's load with keys [0, entries), and room for `more` others.
 Result<Filling> fill(Run& run, std::uint64_t more, std::uint64_t batch);

@@ -53,6 +53,7 @@ Result<CudaTenant::Lease> CudaTenant::executor() {
 }
 
 void CudaTenant::take_back(std::unique_ptr<CudaExecutor> executor) {
+  BRECCIA_ASSERT(!executor->is_away());
   const std::lock_guard lock(mutex_);
   idle_.push_back(std::move(executor));
 }

@@ -95,9 +95,7 @@ class CudaTenant final : public Tenant {
     Lease(Lease&&) noexcept = default;
     Lease& operator=(Lease&&) = delete;
     ~Lease() {
-      if (executor_ == nullptr) return;
-      if (executor_->is_away()) (void)executor_->finish();  // the call threw
-      tenant_->take_back(std::move(executor_));
+      if (executor_ != nullptr) tenant_->take_back(std::move(executor_));
     }
     CudaExecutor& operator*() const { return *executor_; }
     CudaExecutor* operator->() const { return executor_.get(); }

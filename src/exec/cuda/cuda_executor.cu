@@ -129,7 +129,8 @@ Status CudaExecutor::follow(void* stream) {
 }
 
 Status CudaExecutor::enter(void* stream) {
-  BRECCIA_ASSERT(!has_work_ && current_ == stream_);
+  BRECCIA_ASSERT(!is_away());
+  if (has_work_) BRECCIA_TRY(finish());
   const auto of_caller = static_cast<cudaStream_t>(stream);
   BRECCIA_TRY(note_before(of_caller));  // whether work may go there
   current_ = of_caller;
@@ -138,6 +139,7 @@ Status CudaExecutor::enter(void* stream) {
 }
 
 Status CudaExecutor::leave() {
+  BRECCIA_ASSERT(is_away());
   BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(cudaEventRecord(done_, this->stream()))));
   has_left_ = true;
   return Status::OK();
@@ -171,6 +173,7 @@ Status CudaExecutor::finish() {
 
 Result<std::byte*> CudaExecutor::scratch(std::size_t bytes) {
   if (bytes > scratch_.bytes() || scratch_.data() == nullptr) {
+    BRECCIA_ASSERT(!is_away());  // it would come home
     BRECCIA_TRY(finish());
     scratch_ = Array<std::byte>();
     auto grown = Array<std::byte>::make(pool(), std::max<std::size_t>(bytes, 1));
@@ -240,7 +243,7 @@ Status CudaExecutor::make_room_to_select(std::uint64_t n) {
   std::uint32_t* const out = nullptr;
   BRECCIA_TRY(settle(BRECCIA_CUDA_STATUS(
       cub::DeviceSelect::Flagged(nullptr, bytes, in, flags, out, words_on_device_.data(),
-                                 static_cast<std::int64_t>(n), stream()))));
+                                 static_cast<std::int64_t>(n), current_))));
   return scratch(bytes).status();
 }
 

@@ -102,16 +102,19 @@ class BegunLookup final : public RowLookup {
   template <class End>
   Status begin(X& x, PoolTable& table, const CacheSearch& search,
                const std::optional<MissingList>& list, const End& end) {
+    exec::Finish<X> finish(x);
     BRECCIA_TRY(x.enter(out_.ids.stream));
     BRECCIA_TRY(search.launch_numbers(x));
     const std::shared_lock lock(cache_.mutex());
-    return Call(x, table, search.requests(), algo::WordKeys()).begin_find([&] {
+    BRECCIA_TRY(Call(x, table, search.requests(), algo::WordKeys()).begin_find([&] {
       BRECCIA_TRY(search.launch_rows(x, cache_.ref()));
       BRECCIA_TRY(x.copy_out(x.words(), search.missing_count(), 1));
       if (list.has_value()) BRECCIA_TRY(list->launch(x, missing_));
       BRECCIA_TRY(x.leave());
       return end();
-    });
+    }));
+    finish.dismiss();
+    return Status::OK();
   }
 
   Tenant& tenant_;

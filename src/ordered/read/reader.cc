@@ -32,6 +32,9 @@ constexpr std::uint64_t kDeviceCacheReadsMin = 16 << 10;
 /// Reads that a device searches at a time: cores gather what it found for those before.
 constexpr std::uint64_t kSliceReads = 128 << 10;
 
+/// Reads of which the caller makes lists by itself.
+constexpr std::uint64_t kListedReadsMax = 8 << 10;
+
 /// Fewer reads are searched for latency, by a search that gives payloads alone.
 constexpr std::uint64_t kOpsReadsMin = (16 << 10) + 1;
 
@@ -257,12 +260,16 @@ bool Reader::takes_rows(const Job& job) const {
 
 void Reader::read_family(Job job, std::uint64_t device_min) const {
   const std::uint64_t n = job.reads->count();
-  const std::uint64_t parts = parts_of(n);
+  std::uint64_t parts = parts_of(n);
   const bool is_device = !backends_->is_host(*backends_->current());
   job.on_backend = n >= device_min && !BRECCIA_SOMETIMES(10);
-  // A device answers a small batch in microseconds: whoever gathers its values must be awake then.
+  // A device answers a small batch in microseconds: whoever gathers its values must be awake then,
+  // and nobody has two parts where others have one.
   const bool use_crew = job.on_backend && n <= kCrewReadsMax && parts > 1 && is_device;
-  if (use_crew) exec::Crew::shared().rouse();
+  if (use_crew) {
+    exec::Crew::shared().rouse();
+    parts = std::min(parts, exec::Crew::shared_size());
+  }
   exec::HostVector<std::uint32_t> refs(exec::plain_host_memory());
   if (job.on_backend && wants_refs(job) && refs.reserve(n)) job.refs = refs.extend(n);
   // Values of 8 bytes come with what is found, unless others may hide them.
@@ -369,8 +376,8 @@ void Reader::search_and_gather(Job job, std::uint64_t first, std::uint64_t last,
   };
   // Lists of all reads are sooner made than others are told to.
   const tree::FamilyRef in_tree = job.family.in_tree();
-  const bool are_lists_alone =
-      job.is_nowhere && files_come_first(in_tree) && !job.view.below.caches(in_tree);
+  const bool are_lists_alone = job.is_nowhere && n <= kListedReadsMax &&
+                               files_come_first(in_tree) && !job.view.below.caches(in_tree);
   if (last - first == 1 || (use_crew && are_lists_alone)) {
     for (std::uint64_t part = first; part < last; ++part) run_part(part);
   } else if (use_crew) {
