@@ -231,10 +231,18 @@ Status check_filters(const View& view) {
 namespace {
 
 /// Whether known files say of a key, if they do, that it has `value`; null: that it is nowhere.
-Status check_known(const FamilyView& family, const Slice& key, const Slice* value) {
+Status check_known(const View& view, const FamilyView& family, const Slice& key,
+                   const Slice* value) {
   rocksdb::PinnableSlice known;
   bool was_packed = false;
-  const auto found = family.files->get(key, &known, &was_packed);
+  const std::byte* record = nullptr;
+  const std::uint64_t none_bound = ~std::uint64_t{0};
+  // Of what memory or a clean run has, older files may say what was.
+  if (family.files == nullptr &&
+      find_one(family, *view.table, key, none_bound, &record) != runs::kNotFound) {
+    return Status::OK();
+  }
+  const auto found = family.below_memory().files->get(key, &known, &was_packed);
   if (!found.has_value()) return Status::OK();
   if (value != nullptr ? found->ok() && known == *value : found->IsNotFound()) return Status::OK();
   return Status::Corruption(
@@ -245,17 +253,17 @@ Status check_known(const FamilyView& family, const Slice& key, const Slice* valu
 
 Status check_files(const View& view) {
   for (const FamilyViewPtr& family : view.families) {
-    if (family->files == nullptr || family->dropped) continue;
+    if (family->below_memory().files == nullptr || family->dropped) continue;
     const auto at = all_keys(view, *family);
     if (at == nullptr) continue;
     std::string behind;  // the least key behind the one before
     int left = kKeysMax;
     for (at->SeekToFirst(); at->Valid() && left > 0; at->Next(), --left) {
       if (!behind.empty() && at->key() != Slice(behind)) {
-        BRECCIA_TRY(check_known(*family, behind, /*value=*/nullptr));
+        BRECCIA_TRY(check_known(view, *family, behind, /*value=*/nullptr));
       }
       const Slice value = at->value();
-      BRECCIA_TRY(check_known(*family, at->key(), &value));
+      BRECCIA_TRY(check_known(view, *family, at->key(), &value));
       behind.assign(at->key().data(), at->key().size());
       behind.push_back('\0');
     }

@@ -147,6 +147,11 @@ struct FamilyView {
   std::shared_ptr<cache::MissMeter> misses;  // null where nobody would build a filter
   /// What the files of the tree say in the view's state of it; null: RocksDB alone is asked.
   residency::FileSetPtr files;
+  /// What they said when what lies below `older_until` was flushed, and nothing behind it: of keys
+  /// that no clean run has the tree says the same, if these reach down to there. Null where there
+  /// are `files`.
+  residency::FileSetPtr older_files;
+  std::uint64_t older_until = 0;
   /// How often what the tree says has changed: of two views with the same number files may change.
   std::uint64_t tree_changes = 0;
   std::shared_ptr<rocksdb::MergeOperator> merge_operator;  // null if the user gave none
@@ -161,10 +166,35 @@ struct FamilyView {
   [[nodiscard]] tree::FamilyRef in_tree() const {
     return {id, tree.get(), asks_tree(), tree_is_cached, filter.get(), misses.get(), files.get()};
   }
+  /// The same for keys that neither memory nor a clean run has.
+  [[nodiscard]] tree::FamilyRef below_memory() const {
+    tree::FamilyRef tree = in_tree();
+    if (tree.files == nullptr && clean_from <= older_until) tree.files = older_files.get();
+    return tree;
+  }
   /// The tree says something else than before: its files are to be listed anew.
   void note_tree_change() {
+    set_files(nullptr);
+    ++tree_changes;
+  }
+  /// The same behind a flush, where it is known what clean runs hold; it was flushed up to
+  /// `flushed` before. What files said goes on to serve below these.
+  void note_flush(std::uint64_t flushed) {
+    if (files != nullptr) {
+      older_files = std::move(files);
+      older_until = flushed;
+    }
     files = nullptr;
     ++tree_changes;
+    drop_older_files();
+  }
+  void set_files(residency::FileSetPtr now) {
+    files = std::move(now);
+    older_files = nullptr;
+  }
+  /// Behind what lets go of clean runs.
+  void drop_older_files() {
+    if (clean_from > older_until) older_files = nullptr;
   }
   void set_runs(std::vector<MemRunPtr> newest_first) {
     BRECCIA_INVARIANT(are_newest_first(newest_first));
@@ -176,6 +206,7 @@ struct FamilyView {
     set_clean({}, /*has_all=*/false);
     clean_from = log_from = from;
     log_has_all = false;
+    drop_older_files();
   }
   /// `has_all`: as clean_has_all.
   void set_clean(std::vector<MemRunPtr> newest_first, bool has_all) {

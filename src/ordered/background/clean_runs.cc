@@ -52,6 +52,7 @@ void drop_oldest(const FamilyView& family, View* view) {
   changed->log_has_all = false;
   clean.pop_back();
   changed->set_clean(std::move(clean), /*has_all=*/false);
+  changed->drop_older_files();
   view->set_family(std::move(changed));
 }
 

@@ -126,9 +126,9 @@ void FileLoader::forget_all() {
   publisher_->change([](View* next) {
     const auto families = next->families;
     for (const FamilyViewPtr& family : families) {
-      if (family->files == nullptr) continue;
+      if (family->files == nullptr && family->older_files == nullptr) continue;
       auto changed = std::make_shared<FamilyView>(*family);
-      changed->files = nullptr;
+      changed->set_files(nullptr);
       next->set_family(std::move(changed));
     }
   });
@@ -201,17 +201,28 @@ bool FileLoader::says_the_same(FamilyId id, const Listed& listed) const {
          now->tree_changes == listed.changes;
 }
 
+bool FileLoader::older_serve(FamilyId id) const {
+  const ViewPtr view = parts_.state->view();
+  const FamilyView* const now = view->family(id);
+  return now != nullptr && now->files == nullptr && now->below_memory().files != nullptr;
+}
+
 void FileLoader::load(FamilyId id, Listed* listed, Family* family) {
   Loaded loaded(parts_.files);
   family->is_whole = false;
   family->has_let_go = false;
   take_kept(listed, family);
-  // If only a compaction was there since, the files that it took away say what the new ones say.
-  if (!family->is_served || family->changes != listed->changes) family->replaced.clear();
+  // If only a compaction was there since, the files that it took away say what the new ones say;
+  // and those that serve below clean runs have their memory.
+  const bool may_serve = family->is_served && family->changes == listed->changes;
+  if (!may_serve && !older_serve(id)) family->replaced.clear();
+  const auto others_serve = [&] {
+    return (may_serve && !family->replaced.empty()) || older_serve(id);
+  };
   bool is_refused = false;
   // At once, but where all is served: memory of files that went is there for others when no view
   // has them any more.
-  if (family->replaced.empty() && !publish(id, *listed, &is_refused, family)) return;
+  if (!others_serve() && !publish(id, *listed, &is_refused, family)) return;
   std::uint64_t published = 0;
   bool lacks_room = false;
   bool has_gap = false;
@@ -236,11 +247,12 @@ void FileLoader::load(FamilyId id, Listed* listed, Family* family) {
     }
     if (loaded.micros() - published < kPublishMicros) continue;
     published = loaded.micros();
-    const bool serves = !family->replaced.empty();
-    if (serves ? !says_the_same(id, *listed) : !publish(id, *listed, &is_refused, family)) return;
+    const bool goes_on =
+        others_serve() ? says_the_same(id, *listed) : publish(id, *listed, &is_refused, family);
+    if (!goes_on) return;
   }
   // Another compaction has come: its outputs are listed next, and what serves goes on.
-  if (has_gap && !family->replaced.empty() && family->gaps++ < kGapsMax) return;
+  if (has_gap && others_serve() && family->gaps++ < kGapsMax) return;
   family->gaps = 0;
   family->is_whole = publish(id, *listed, &is_refused, family);
   family->is_served = family->is_whole && !is_refused && !has_gap;
@@ -407,7 +419,7 @@ bool FileLoader::publish(FamilyId id, const Listed& listed, bool* is_refused, Fa
     if (before == nullptr || before->dropped || !next->keeps_clean) return;
     if (before->tree_changes != listed.changes) return;
     auto changed = std::make_shared<FamilyView>(*before);
-    changed->files = files;
+    changed->set_files(files);
     next->set_family(std::move(changed));
     is_published = true;
   });

@@ -83,6 +83,8 @@ class FileLoader {
   static void take_kept(Listed* listed, Family* family);
   /// Whether the tree says what it said when its files were listed.
   [[nodiscard]] bool says_the_same(FamilyId id, const Listed& listed) const;
+  /// Whether files of before a flush serve below its clean run.
+  [[nodiscard]] bool older_serve(FamilyId id) const;
   /// Files that are not kept, from *next on, as many as are read at once; *next is moved behind
   /// them. *lacks_room: some were left out.
   [[nodiscard]] std::vector<Attempt> begin_next(Files files, std::size_t* next,

@@ -465,6 +465,7 @@ Result<Flushed> flush_view(const View& view, std::uint64_t applied, const FlushI
     if (family->dropped) continue;
     FamilyView alone = *family;  // clean runs do not speak for the tree here
     alone.set_clean({}, /*has_all=*/false);
+    alone.older_files = nullptr;  // which is right below those only
     BRECCIA_TRY(FamilyFlush(view, alone, applied, *into.below, *into.filters)
                     .write(into.parts, &number, merged, &files, &hashes));
     has_range_deletions = has_range_deletions || family->tombstones != nullptr;

@@ -293,7 +293,9 @@ void Flusher::show_flushed(const ViewPtr& flushed, std::uint64_t applied, const 
                        (one == merged.end() || is_in_use(*one->second)));
       changed->tombstones = memtable::Tombstones::from(family->tombstones, applied);
       changed->tree_has_data = family->tree_has_data || !before->runs.empty();
-      if (!before->runs.empty() || before->tombstones != nullptr) changed->note_tree_change();
+      if (!before->runs.empty() || before->tombstones != nullptr) {
+        changed->note_flush(flushed->flushed);
+      }
       next->set_family(std::move(changed));
     }
     next->below.snapshot = below;
@@ -378,8 +380,10 @@ Status Flusher::merge_clean() {
 Status Flusher::merge_clean_once(const FamilyView& family, RunRange due) {
   const auto first = family.clean.begin() + static_cast<std::ptrdiff_t>(due.first);
   const std::vector<MemRunPtr> runs(first, first + static_cast<std::ptrdiff_t>(due.count));
-  // Below the oldest lies the tree alone, unless a refill has yet to bring more.
-  const bool is_oldest = due.first + due.count == family.clean.size() && !refill_.is_pending();
+  // Below the oldest lies the tree alone, unless a refill has yet to bring more, or files serve
+  // that do not know of its deletions.
+  const bool is_oldest = due.first + due.count == family.clean.size() && !refill_.is_pending() &&
+                         family.older_files == nullptr;
   BRECCIA_TAKE(const MemRunPtr one, merger_->merged_clean(runs, is_oldest));
   publisher_->change([&](View* next) {
     const FamilyView* const now = next->family(family.id);

@@ -234,8 +234,8 @@ void Reader::read(const Pin& pin, bool own_writes, std::uint64_t base, std::uint
 /// the road for large batches.
 bool Reader::wants_refs(const Job& job) const {
   return job.reads->count() >= kDeviceCacheReadsMin &&
-         job.view.below.caches(job.family.in_tree()) && job.family.asks_tree() &&
-         !files_come_first(job.family.in_tree()) && !backends_->is_host(*backends_->current());
+         job.view.below.caches(job.family.below_memory()) && job.family.asks_tree() &&
+         !files_come_first(job.family.below_memory()) && !backends_->is_host(*backends_->current());
 }
 
 /// A byte in place of 8 for what is written, brought in and read of each lookup. Where it matters
@@ -375,7 +375,7 @@ void Reader::search_and_gather(Job job, std::uint64_t first, std::uint64_t last,
     fail(job.reads, begin, end, kNoMemory);
   };
   // Lists of all reads are sooner made than others are told to.
-  const tree::FamilyRef in_tree = job.family.in_tree();
+  const tree::FamilyRef in_tree = job.family.below_memory();
   const bool are_lists_alone = job.is_nowhere && n <= kListedReadsMax &&
                                files_come_first(in_tree) && !job.view.below.caches(in_tree);
   if (last - first == 1 || (use_crew && are_lists_alone)) {
@@ -521,7 +521,7 @@ void Reader::note_missing(const Job& job, std::uint64_t in_tree, batch::Answers*
 /// Answers those of `missing`, places in the job, that a filter knows to be nowhere.
 void Reader::answer_absent(const Job& job, batch::Answers* answers,
                            std::vector<std::uint32_t>* missing) {
-  const tree::FamilyRef family = job.family.in_tree();
+  const tree::FamilyRef family = job.family.below_memory();
   if (files_come_first(family)) return;
   take_absent(family, job.queries.keys, missing, [&](std::uint32_t place) {
     answers->add(job.first + place, Status::Code::kNotFound);
@@ -536,7 +536,7 @@ void Reader::ask_cache(const Job& job, batch::ResultArena* arena,
   constexpr std::size_t kStep = 256;
   constexpr std::size_t kStepsPerTry = 8;
   constexpr std::size_t kWorthOneIn = 8;
-  const tree::FamilyRef family = job.family.in_tree();
+  const tree::FamilyRef family = job.family.below_memory();
   if (!job.view.below.caches(family)) return;
   batch::Answers answers(job.reads, arena);
   record::KeySlices slices;
@@ -588,7 +588,7 @@ void Reader::read_below(const Job& job, const Missing& missing) {
       std::any_of(missing.begin(), missing.end(), [](const auto& list) { return !list.empty(); });
   if (!is_any) return;
   const Status status = base::or_memory_limit([&] {
-    read_tree({job.view.below, job.family.in_tree(), job.reads->columns()}, missing,
+    read_tree({job.view.below, job.family.below_memory(), job.reads->columns()}, missing,
               std::min<std::uint64_t>(missing.size(), core_count()), answer, add_known);
     return Status::OK();
   });

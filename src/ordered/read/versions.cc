@@ -24,7 +24,7 @@ Status no_merge_operator() {
 Status read_tree(const View& view, const FamilyView& family, const Slice& key,
                  rocksdb::PinnableSlice* value, bool* from_tree) {
   if (from_tree != nullptr) *from_tree = true;
-  return view.below.get(family.in_tree(), key, value);
+  return view.below.get(family.below_memory(), key, value);
 }
 
 /// What lies below the newest operand of a key.

@@ -229,7 +229,7 @@ bool Updater::take_value(const Slice& value, std::uint64_t i, UpdateWork* work) 
 /// Knows of keys that memory does not have what the tree has, where that is a number or nothing.
 void Updater::read_tree(const Base& base, UpdateWork* work) {
   const record::KeyColumnsRef keys = work->writes->keys();
-  tree::FamilyRef in_tree = base.family.in_tree();
+  tree::FamilyRef in_tree = base.family.below_memory();
   // A key that is found in a file costs less than to see that it is there twice.
   if (!files_come_first(in_tree)) find_repeats(work);
   in_tree.is_cached = false;  // what is read here is about to change

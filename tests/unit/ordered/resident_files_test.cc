@@ -59,6 +59,15 @@ class EngineResidentFiles : public ::testing::Test {
     }
     ASSERT_TRUE(engine_->Submit({}, &batch).ok());
   }
+  void append(std::uint64_t begin, std::uint64_t end) {
+    Batch batch = engine_->NewBatch();
+    for (std::uint64_t id = begin; id < end; ++id) {
+      ASSERT_TRUE(batch.Merge(key_of(id), "more").ok());
+      std::string& value = model_[key_of(id)];
+      value += value.empty() ? "more" : ",more";
+    }
+    ASSERT_TRUE(engine_->Submit({}, &batch).ok());
+  }
   void remove(std::uint64_t begin, std::uint64_t end) {
     Batch batch = engine_->NewBatch();
     for (std::uint64_t id = begin; id < end; ++id) {
@@ -491,6 +500,56 @@ TEST_F(EngineResidentFiles, ServeWhileACompactionReplacesThem) {
         EXPECT_EQ(tree_lookups(), before);
       }
     }
+  }
+}
+
+// Goal: behind a flush that clean runs remember, what files said before serves for all other keys
+//       until the new files are there: nobody asks RocksDB, and no answer is out of date.
+// Method: puts and deletions over what is in files, flushes, and lookups of all keys right behind
+//         each, with compactions between them; RocksDB's count of lookups. Clean runs that are merged
+//         meanwhile, that leave one by one, and none; operands and range deletions.
+// Mutation: files that are asked for keys whose clean run has left; a merge of clean runs that
+//           forgets deletions; new files published before they are read; a base that a flush reads
+//           there without clean runs.
+TEST_F(EngineResidentFiles, ServeBelowCleanRuns) {
+  ASSERT_TRUE(
+      rocksdb::MergeOperator::CreateFromString({}, "stringappend", &options_.rocksdb.merge_operator)
+          .ok());
+  for (const std::uint64_t clean :
+       {std::uint64_t{64} << 20, std::uint64_t{150} << 10, std::uint64_t{0}}) {
+    SCOPED_TRACE(fmt::format("{} bytes of clean runs", clean));
+    const testing::Folder folder(testing::Place::kMemory);
+    open_in(folder, clean);
+    put(0, 3000, "first");
+    flush();
+    ASSERT_TRUE(wait_for_files());
+    const std::uint64_t before = tree_lookups();
+    for (std::uint64_t step = 0; step < 40; ++step) {
+      const std::uint64_t from = step * 61 % 2500;
+      put(from, from + 200, std::to_string(step));
+      remove(from + 250, from + 400);
+      flush();
+      look_up(0, 3000);
+      if (HasFatalFailure()) return;
+      if (step % 8 == 5) {
+        ASSERT_TRUE(engine_->below().db()->CompactRange({}, nullptr, nullptr).ok());
+      }
+      if (step % 8 == 6) {
+        ASSERT_TRUE(wait_for_files());
+      }
+    }
+    if (clean == std::uint64_t{64} << 20) {
+      EXPECT_EQ(tree_lookups(), before);
+    }
+    // What clean runs may not hold.
+    for (std::uint64_t step = 0; step < 6; ++step) {
+      append(step * 100, step * 100 + 300);
+      if (step % 2 == 1) remove_range(1000, 1050);
+      flush();
+      look_up(0, 3000);
+      if (HasFatalFailure()) return;
+    }
+    ASSERT_TRUE(engine_->check().ok());
   }
 }
 
