@@ -541,10 +541,12 @@ TEST_F(EngineResidentFiles, ServeBelowCleanRuns) {
     if (clean == std::uint64_t{64} << 20) {
       EXPECT_EQ(tree_lookups(), before);
     }
-    // What clean runs may not hold.
-    for (std::uint64_t step = 0; step < 6; ++step) {
+    // What clean runs may not hold; behind what they do.
+    for (std::uint64_t step = 0; step < 12; ++step) {
+      put(step * 100, step * 100 + 300, "below operands");
+      flush();
       append(step * 100, step * 100 + 300);
-      if (step % 2 == 1) remove_range(1000, 1050);
+      if (step % 4 == 1) remove_range(1000, 1050);
       flush();
       look_up(0, 3000);
       if (HasFatalFailure()) return;
