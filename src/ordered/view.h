@@ -192,6 +192,12 @@ struct FamilyView {
     files = std::move(now);
     older_files = nullptr;
   }
+  [[nodiscard]] FamilyView without_clean() const {
+    FamilyView alone = *this;
+    alone.set_clean({}, /*has_all=*/false);
+    alone.older_files = nullptr;  // below these alone it is right
+    return alone;
+  }
   /// Behind what lets go of clean runs.
   void drop_older_files() {
     if (clean_from > older_until) older_files = nullptr;

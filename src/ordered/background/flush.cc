@@ -463,9 +463,7 @@ Result<Flushed> flush_view(const View& view, std::uint64_t applied, const FlushI
   int number = 0;
   for (const FamilyViewPtr& family : view.families) {
     if (family->dropped) continue;
-    FamilyView alone = *family;  // clean runs do not speak for the tree here
-    alone.set_clean({}, /*has_all=*/false);
-    alone.older_files = nullptr;  // which is right below those only
+    const FamilyView alone = family->without_clean();  // they do not speak for the tree here
     BRECCIA_TRY(FamilyFlush(view, alone, applied, *into.below, *into.filters)
                     .write(into.parts, &number, merged, &files, &hashes));
     has_range_deletions = has_range_deletions || family->tombstones != nullptr;

@@ -6,6 +6,8 @@
 #include <map>
 
 #include "ordered/state.h"
+#include "residency/backend.h"
+#include "residency/file_set.h"
 #include "support/records_in_memory.h"
 #include "support/seeds.h"
 
@@ -178,6 +180,56 @@ TEST(View, RebuildDoesNotBelieveTheDevice) {
   payloads[1] = payloads[40];
   lost.set_order(copy_order(*backend, payloads.data(), payloads.size()).take());
   EXPECT_TRUE(rebuild_on_host(lost, *table, *backend).status().IsCorruption());
+}
+
+// Goal: what files said before a flush is asked below clean runs that reach down to there, and
+//       nowhere else.
+// Method: a view through flushes that are kept, clean runs that leave, a flush that is not kept,
+//         files that are read, and a tree that somebody else changes.
+// Mutation: files that serve though a clean run has left, that flushes see, that are asked beside
+//           newer ones, or behind a change that no clean run holds.
+TEST(View, OlderFilesServeBelowCleanRuns) {
+  const auto set = [] {
+    auto backend =
+        residency::make_backend(exec::open_device(exec::DeviceKind::kHost, 0).take(), {});
+    auto made = residency::FileSet::make(backend.take(), {}, std::make_shared<residency::Usage>());
+    EXPECT_TRUE(made.ok());
+    return made.take();
+  };
+  const residency::FileSetPtr first = set();
+  FamilyView family;
+  family.tree_has_data = true;
+  family.clean_from = family.log_from = 100;
+  family.set_files(first);
+  EXPECT_EQ(family.below_memory().files, first.get());
+  // Flushed up to 100 before, and up to 200 and 300 then; both are kept.
+  auto runs = runs_of({1, 1, 1, 1});
+  family.set_clean({runs[2]}, false);
+  family.note_flush(100);
+  EXPECT_EQ(family.in_tree().files, nullptr);
+  EXPECT_EQ(family.below_memory().files, first.get());
+  family.set_clean({runs[1], runs[2]}, false);
+  family.note_flush(200);
+  EXPECT_EQ(family.below_memory().files, first.get());
+  EXPECT_EQ(family.without_clean().below_memory().files, nullptr);
+
+  FamilyView read = family;
+  const residency::FileSetPtr second = set();
+  read.set_files(second);
+  EXPECT_EQ(read.below_memory().files, second.get());
+  read.note_flush(300);
+  EXPECT_EQ(read.older_files, second);
+  read.note_tree_change();
+  EXPECT_EQ(read.below_memory().files, nullptr);
+
+  FamilyView shrunk = family;
+  shrunk.clean_from = 200;
+  EXPECT_EQ(shrunk.below_memory().files, nullptr);
+  shrunk.drop_older_files();
+  EXPECT_EQ(shrunk.older_files, nullptr);
+
+  family.forget_clean(300);
+  EXPECT_EQ(family.older_files, nullptr);
 }
 
 // Goal: merges are due where the rules say so, never across runs that somebody works on.
