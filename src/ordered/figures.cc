@@ -97,10 +97,8 @@ residency::FileSet::Figures resident(From from) {
   residency::FileSet::Figures all;
   const ViewPtr view = from.state.view();
   for (const auto& family : view->families) {
-    const residency::FileSetPtr& files =
-        family->files != nullptr ? family->files : family->older_files;
-    if (files == nullptr) continue;
-    const residency::FileSet::Figures own = files->figures();
+    if (family->files == nullptr) continue;
+    const residency::FileSet::Figures own = family->files->figures();
     all.files += own.files;
     all.resident_files += own.resident_files;
     all.keys += own.keys;

@@ -178,10 +178,10 @@ struct FamilyView {
     ++tree_changes;
   }
   /// The same behind a flush, where it is known what clean runs hold; it was flushed up to
-  /// `flushed` before. What files said goes on to serve below these.
+  /// `flushed` before. What files said, if all was known, goes on to serve below these.
   void note_flush(std::uint64_t flushed) {
     if (files != nullptr) {
-      older_files = std::move(files);
+      older_files = files->is_whole() ? std::move(files) : nullptr;
       older_until = flushed;
     }
     files = nullptr;
@@ -198,9 +198,15 @@ struct FamilyView {
     alone.older_files = nullptr;  // below these alone it is right
     return alone;
   }
-  /// Behind what lets go of clean runs.
+  /// Clean runs with what `older_files` do not know, the newest ones.
+  [[nodiscard]] std::size_t clean_unknown() const {
+    if (older_files == nullptr) return 0;
+    return static_cast<std::size_t>(std::count_if(
+        clean.begin(), clean.end(), [&](const MemRunPtr& run) { return run->end > older_until; }));
+  }
+  /// Behind what lets go of clean runs, or adds to them.
   void drop_older_files() {
-    if (clean_from > older_until) older_files = nullptr;
+    if (clean_from > older_until || !asks_tree()) older_files = nullptr;
   }
   void set_runs(std::vector<MemRunPtr> newest_first) {
     BRECCIA_INVARIANT(are_newest_first(newest_first));

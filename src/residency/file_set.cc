@@ -567,6 +567,13 @@ void FileSet::get_few(const record::KeyColumnsRef& keys,
   if (!has_memory) throw std::bad_alloc();
 }
 
+bool FileSet::is_whole() const {
+  return std::all_of(levels_.begin(), levels_.end(), [](const ListedLevel& level) {
+    return std::all_of(level.begin(), level.end(),
+                       [](const ListedFile& file) { return file.resident != nullptr; });
+  });
+}
+
 FileSet::Figures FileSet::figures() const {
   Figures all;
   for (const ListedLevel& level : levels_) {

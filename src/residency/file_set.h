@@ -109,6 +109,8 @@ class FileSet final : public tree::KnownFiles {
     std::uint64_t bytes = 0;
   };
   [[nodiscard]] Figures figures() const;
+  /// Whether all files are resident.
+  [[nodiscard]] bool is_whole() const;
 
   /// Where each level's entries begin that are not below a key.
   class Starts {

@@ -30,6 +30,9 @@ constexpr std::chrono::milliseconds kRest{10'000};
 constexpr int kGapsMax = 16;
 /// In which batches are over that hold what was let go.
 constexpr std::chrono::milliseconds kUntilFreed{300};
+/// What is replaced, and serves below clean runs, keeps room of the disk: at most so much for so
+/// many bytes of the tree's files.
+constexpr std::uint64_t kReplacedOneIn = 8;
 /// Files of a family: each is a mapping, of which Linux gives a process 65,530.
 constexpr std::size_t kFilesMax = 16 << 10;
 
@@ -201,6 +204,15 @@ bool FileLoader::says_the_same(FamilyId id, const Listed& listed) const {
          now->tree_changes == listed.changes;
 }
 
+bool FileLoader::are_too_many(const std::vector<ResidentFilePtr>& replaced,
+                              const Family& family) const {
+  std::uint64_t kept = 0;
+  for (const auto& [number, file] : family.kept) kept += file == nullptr ? 0 : file->bytes->bytes();
+  std::uint64_t gone = 0;
+  for (const ResidentFilePtr& file : replaced) gone += file->bytes->bytes();
+  return gone > kept / kReplacedOneIn;
+}
+
 bool FileLoader::older_serve(FamilyId id) const {
   const ViewPtr view = parts_.state->view();
   const FamilyView* const now = view->family(id);
@@ -212,12 +224,11 @@ void FileLoader::load(FamilyId id, Listed* listed, Family* family) {
   family->is_whole = false;
   family->has_let_go = false;
   take_kept(listed, family);
-  // If only a compaction was there since, the files that it took away say what the new ones say;
-  // and those that serve below clean runs have their memory.
-  const bool may_serve = family->is_served && family->changes == listed->changes;
-  if (!may_serve && !older_serve(id)) family->replaced.clear();
+  // If only a compaction was there since, the files that it took away say what the new ones say.
+  const bool replaced_serve = family->is_served && family->changes == listed->changes;
+  const bool older_may = !are_too_many(family->replaced, *family);
   const auto others_serve = [&] {
-    return (may_serve && !family->replaced.empty()) || older_serve(id);
+    return (replaced_serve && !family->replaced.empty()) || (older_may && older_serve(id));
   };
   bool is_refused = false;
   // At once, but where all is served: memory of files that went is there for others when no view
@@ -389,19 +400,29 @@ bool FileLoader::could_fit(std::uint64_t needed, Files older, const Family& fami
          !device_is_full(needed, could_go);
 }
 
-/// Lets go of what is replaced and of the oldest files, so many bytes or all.
+/// Of the oldest files so many bytes or all, with what is replaced already, become what goes when
+/// the next set is published.
 void FileLoader::let_go(std::uint64_t bytes, Files older, Family* family) {
   std::uint64_t gone = 0;
   for (const ResidentFilePtr& file : family->replaced) gone += file->memory_bytes();
-  family->replaced.clear();
   for (; !older.empty() && gone < bytes; older = older.first(older.size() - 1)) {
     ListedFile* const file = older.back();
     if (file->resident == nullptr) continue;
     gone += file->resident->memory_bytes();
     family->kept.erase(file->number);
-    file->resident = nullptr;
+    family->replaced.push_back(std::exchange(file->resident, nullptr));
   }
   family->has_let_go = family->has_let_go || gone > 0;
+}
+
+void FileLoader::give_up_older(FamilyId id) {
+  publisher_->change([&](View* next) {
+    const FamilyView* const before = next->family(id);
+    if (before == nullptr || before->older_files == nullptr) return;
+    auto changed = std::make_shared<FamilyView>(*before);
+    changed->older_files = nullptr;
+    next->set_family(std::move(changed));
+  });
 }
 
 /// False: what is listed is not so any more, or was not published. *is_refused: no set can be made
@@ -411,7 +432,10 @@ bool FileLoader::publish(FamilyId id, const Listed& listed, bool* is_refused, Fa
   if (backend == nullptr) return false;
   auto set = residency::FileSet::make(backend, listed.levels, parts_.files->usage());
   *is_refused = set.status().IsNotSupported() || set.status().IsCorruption();
-  if (!set.ok() && !*is_refused) return false;
+  if (!set.ok() && !*is_refused) {
+    give_up_older(id);  // they may hold the memory that is not there
+    return false;
+  }
   const residency::FileSetPtr files = set.ok() ? set.take() : nullptr;
   bool is_published = false;
   publisher_->change([&](View* next) {

@@ -37,7 +37,8 @@ class FileLoader {
   struct Family {
     std::map<std::uint64_t, residency::ResidentFilePtr> kept;
     std::set<std::uint64_t> published;  // of those, in the view's set
-    /// Of these what a compaction took away: it serves until what replaces it is read.
+    /// Of these what a compaction took away, which may serve until what replaces it is read; goes
+    /// when another set is published.
     std::vector<residency::ResidentFilePtr> replaced;
     std::map<std::uint64_t, std::uint64_t> needs;  // bytes of files for which there was no room
     std::uint64_t version = 0;                     // RocksDB's, of the files that were published
@@ -85,6 +86,9 @@ class FileLoader {
   [[nodiscard]] bool says_the_same(FamilyId id, const Listed& listed) const;
   /// Whether files of before a flush serve below its clean run.
   [[nodiscard]] bool older_serve(FamilyId id) const;
+  [[nodiscard]] bool are_too_many(const std::vector<residency::ResidentFilePtr>& replaced,
+                                  const Family& family) const;
+  void give_up_older(FamilyId id);
   /// Files that are not kept, from *next on, as many as are read at once; *next is moved behind
   /// them. *lacks_room: some were left out.
   [[nodiscard]] std::vector<Attempt> begin_next(Files files, std::size_t* next,

@@ -294,7 +294,12 @@ void Flusher::show_flushed(const ViewPtr& flushed, std::uint64_t applied, const 
       changed->tombstones = memtable::Tombstones::from(family->tombstones, applied);
       changed->tree_has_data = family->tree_has_data || !before->runs.empty();
       if (!before->runs.empty() || before->tombstones != nullptr) {
-        changed->note_flush(flushed->flushed);
+        // Somebody who changes the tree past the engine may have begun to.
+        if (parts_.filters->is_shut()) {
+          changed->note_tree_change();
+        } else {
+          changed->note_flush(flushed->flushed);
+        }
       }
       next->set_family(std::move(changed));
     }
@@ -368,7 +373,13 @@ Status Flusher::merge_clean() {
     merged = false;
     const ViewPtr view = parts_.state->view();
     for (const FamilyViewPtr& family : view->families) {
-      const RunRange due = clean_merge_due(*family, sizes_.clean_bytes / kPartsMin);
+      RunRange due = clean_merge_due(*family, sizes_.clean_bytes / kPartsMin);
+      // The run of which older files know nothing keeps others from forgetting deletions; behind
+      // the next flush they know it.
+      if (due.count > 0 && due.first == 0 && family->clean_unknown() == 1) {
+        ++due.first;
+        --due.count;
+      }
       if (due.count < 2) continue;
       BRECCIA_TRY(merge_clean_once(*family, due));
       merged = true;
@@ -383,7 +394,7 @@ Status Flusher::merge_clean_once(const FamilyView& family, RunRange due) {
   // Below the oldest lies the tree alone, unless a refill has yet to bring more, or files serve
   // that do not know of its deletions.
   const bool is_oldest = due.first + due.count == family.clean.size() && !refill_.is_pending() &&
-                         family.older_files == nullptr;
+                         due.first >= family.clean_unknown();
   BRECCIA_TAKE(const MemRunPtr one, merger_->merged_clean(runs, is_oldest));
   publisher_->change([&](View* next) {
     const FamilyView* const now = next->family(family.id);
