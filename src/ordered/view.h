@@ -178,10 +178,12 @@ struct FamilyView {
     ++tree_changes;
   }
   /// The same behind a flush, where it is known what clean runs hold; it was flushed up to
-  /// `flushed` before. What files said, if all was known, goes on to serve below these.
+  /// `flushed` before. What files said, if all was known, goes on to serve below these where the
+  /// host has their keys. (Beside a device a store waits for the disk, whose room files that went
+  /// would keep.)
   void note_flush(std::uint64_t flushed) {
     if (files != nullptr) {
-      older_files = files->is_whole() ? std::move(files) : nullptr;
+      older_files = files->is_whole() && files->host_reads() ? std::move(files) : nullptr;
       older_until = flushed;
     }
     files = nullptr;
