@@ -506,8 +506,8 @@ TEST_F(EngineResidentFiles, ServeWhileACompactionReplacesThem) {
 // Goal: behind a flush that clean runs remember, what files said before serves for all other keys
 //       until the new files are there: nobody asks RocksDB, and no answer is out of date.
 // Method: puts and deletions over what is in files, flushes, and lookups of all keys right behind
-//         each, with compactions between them; RocksDB's count of lookups. Clean runs that are merged
-//         meanwhile, that leave one by one, and none; operands and range deletions.
+//         each, with compactions between them; RocksDB's count of lookups. Clean runs that are
+//         merged meanwhile, that leave one by one, and none; operands and range deletions.
 // Mutation: files that are asked for keys whose clean run has left; a merge of clean runs that
 //           forgets deletions; new files published before they are read; a base that a flush reads
 //           there without clean runs.
