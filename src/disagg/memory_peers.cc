@@ -149,10 +149,14 @@ bool MemoryPeers::is_kept(std::uint32_t node) const {
   return found != all_.end() && !found->second.is_lost;
 }
 
+std::uint64_t MemoryPeers::bytes_of(std::uint32_t node) const {
+  const MemoryPeer* of = find(node);
+  if (of == nullptr) of = find_whole_mirror(node);
+  return of == nullptr ? 0 : of->region.bytes;
+}
+
 bool MemoryPeers::is_place(const Location& location) const {
-  const MemoryPeer* of = find(location.node);
-  if (of == nullptr) of = find_whole_mirror(location.node);
-  return of != nullptr && is_block_of(location, of->region.bytes);
+  return is_block_of(location, bytes_of(location.node));
 }
 
 }  // namespace breccia::disagg

@@ -65,6 +65,8 @@ class MemoryPeers {
   [[nodiscard]] bool is_lost(std::uint32_t node) const;
   /// There is such a number, and it is not lost.
   [[nodiscard]] bool is_kept(std::uint32_t node) const;
+  /// Of the memory that read() reads of; 0: neither was reached.
+  [[nodiscard]] std::uint64_t bytes_of(std::uint32_t node) const;
   /// Whether a value may lie there, as far as is known.
   [[nodiscard]] bool is_place(const Location& location) const;
   /// Those that values are to go to: where two servers have them, if there are such.

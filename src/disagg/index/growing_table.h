@@ -72,6 +72,7 @@ class GrowingTable {
   Result<std::optional<Location>> put(const KeyId& id, const Location& location);
   std::optional<Location> erase(const KeyId& id);
   void prefetch(const KeyId& id) const { now_->table->prefetch(id); }
+  void prefetch_place(const KeyId& id) const { now_->table->prefetch_place(id); }
 
   /// Entries of whole chains, those that begin at `position` among all hashes, or behind it, until
   /// there are `entries_max` or more, or many chains; returns the position behind them, 0: there

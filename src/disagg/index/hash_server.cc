@@ -1,6 +1,9 @@
 #include "disagg/index/hash_server.h"
 
 #include <algorithm>
+#include <array>
+#include <numeric>
+#include <span>
 #include <utility>
 
 #include "base/assert.h"
@@ -14,8 +17,12 @@ namespace {
 constexpr int kArrivalsAtOnce = 64;
 /// Clients ask again behind that time, if not before.
 constexpr fabric::TimeUs kTrustUsMax = 1'000'000;
-/// Keys whose buckets are on their way into the cache while one goes into its.
+/// Keys whose buckets are on their way into the cache while one goes into its, and those of them
+/// whose buckets are there, and say what else is needed.
 constexpr std::size_t kAhead = 16;
+constexpr std::size_t kPlacesAhead = 8;
+/// Of an answer's with keys, about.
+constexpr std::size_t kBytesOfAKey = 24;
 /// Marks of one turn.
 constexpr std::size_t kMarksAtOnce = 1024;
 
@@ -36,6 +43,30 @@ bool has_lost_memory(const ClusterMap& before, const ClusterMap& now) {
     if (!one.is_in_use || one.is_lost) return false;
     return !is_read(one.member) || (one.mirror.is_whole && !is_read(one.mirror.member));
   });
+}
+
+/// In about the order of their hashes, which is that of their buckets: what is needed of page
+/// tables for one of them is near for the next.
+void append_by_hash(std::span<const std::pair<KeyId, Slot>> keys,
+                    std::vector<std::pair<KeyId, Slot>>* to) {
+  constexpr std::uint32_t kBits = 10;
+  const auto part_of = [](const KeyId& id) { return id.hash >> (64 - kBits); };
+  std::array<std::size_t, (1 << kBits) + 1> at{};
+  for (const auto& [id, slot] : keys) ++at[part_of(id) + 1];
+  std::partial_sum(at.begin(), at.end(), at.begin());
+  const std::size_t before = to->size();
+  to->resize(before + keys.size());
+  for (const auto& one : keys) (*to)[before + at[part_of(one.first)]++] = one;
+}
+
+/// Of slots with keys.
+Slice last_key_of(WireReader keys) {
+  Slice last;
+  while (keys.left() > 0) {
+    (void)keys.take<Slot>();
+    last = keys.take_bytes();
+  }
+  return last;
 }
 
 bool is_key(const Slice& key) { return !key.empty() && key.size() <= kKeyBytesMax; }
@@ -279,7 +310,7 @@ void HashServer::take(Slot slot, std::uint32_t generation, const Slice& key) {
   if (is_whole_) {
     before = last_of(write.key);
   } else {
-    written_.insert(seeds_.id_of(key));
+    written_.add(seeds_.id_of(key));
   }
   last_of_key_[write.key] = {.sequence = write.sequence, .slot = write.slot};
   waiting_.push_back({.write = std::move(write), .before = before, .asker = {}});
@@ -567,15 +598,19 @@ Status HashServer::gather() {
   if (has_gathered_) {
     if (applied_ >= whole_at_) be_whole();
   } else if (!ordered_.is_asked(Ask::kKeysBehind)) {
-    ordered_.ask(Ask::kKeysBehind, WireWriter().add_bytes(gathered_).bytes());
+    ask_for_keys_behind(gathered_);
   }
   return Status::OK();
+}
+
+void HashServer::ask_for_keys_behind(const Slice& key) {
+  ordered_.ask(Ask::kKeysBehind, WireWriter().add_bytes(key).bytes());
 }
 
 /// From here on it knows itself what writes replace, also those that wait.
 void HashServer::be_whole() {
   is_whole_ = true;
-  written_.clear();
+  written_ = WrittenKeys();
   std::unordered_map<std::string, Slot> last;
   for (Waiting& one : waiting_) {
     const auto waiting = last.find(one.write.key);
@@ -586,20 +621,24 @@ void HashServer::be_whole() {
   }
 }
 
-/// While these go into the buckets, the next ones are on their way, if there is room.
+/// While these are looked at, and go into the buckets, the next ones are on their way, if there is
+/// room. It does not matter when they are asked for: what is written meanwhile is in `written_`.
 Status HashServer::take_keys(WireReader answer) {
   const bool are_all = answer.left() == 0;
+  if (!are_all && !table_->will_grow()) ask_for_keys_behind(last_key_of(answer));
+  std::vector<ToPut> keys;
+  keys.reserve(answer.left() / kBytesOfAKey);
+  Slice last = gathered_;
   while (answer.left() > 0) {
     const auto slot = answer.take<Slot>();
     const Slice key = answer.take_bytes();
     const bool is_one = is_block(location_in(slot)) && is_key(key);
-    if (!is_one || key.compare(gathered_) <= 0) return Status::IOError("no keys in their order");
-    gathered_.assign(key.data(), key.size());
-    to_put_.emplace_back(seeds_.id_of(key), slot);
+    if (!is_one || key.compare(last) <= 0) return Status::IOError("no keys in their order");
+    keys.emplace_back(seeds_.id_of(key), slot);
+    last = key;
   }
-  if (!are_all && !table_->will_grow()) {
-    ordered_.ask(Ask::kKeysBehind, WireWriter().add_bytes(gathered_).bytes());
-  }
+  if (!are_all) gathered_ = last.ToString();
+  append_by_hash(keys, &to_put_);
   if (are_all) {
     has_gathered_ = true;
     whole_at_ = last_;
@@ -610,10 +649,13 @@ Status HashServer::take_keys(WireReader answer) {
 /// As many as there is room for; keys that were written since this server began are in the buckets,
 /// or on their way there.
 Status HashServer::put_gathered() {
-  for (; !to_put_.empty(); to_put_.pop_front()) {
-    if (to_put_.size() > kAhead) table_->prefetch(to_put_[kAhead].first);
-    const auto& [id, slot] = to_put_.front();
-    if (written_.contains(id)) continue;
+  for (; put_ < to_put_.size(); ++put_) {
+    if (put_ + kAhead < to_put_.size()) table_->prefetch(to_put_[put_ + kAhead].first);
+    if (put_ + kPlacesAhead < to_put_.size()) {
+      table_->prefetch_place(to_put_[put_ + kPlacesAhead].first);
+    }
+    const auto& [id, slot] = to_put_[put_];
+    if (written_.has(id)) continue;
     // Writes that wait have been promised theirs.
     if (table_->free_buckets() <= waiting_puts_ && table_->wants_bucket(id)) {
       if (table_->will_grow()) return Status::OK();
@@ -621,6 +663,8 @@ Status HashServer::put_gathered() {
     }
     BRECCIA_TRY(table_->put(id, location_in(slot)).status());
   }
+  to_put_.clear();
+  put_ = 0;
   return Status::OK();
 }
 

@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 #include <unordered_map>
-#include <unordered_set>
 #include <vector>
 
 #include "base/result.h"
@@ -19,6 +18,7 @@
 #include "disagg/index/memory_build.h"
 #include "disagg/index/ordered_link.h"
 #include "disagg/index/telling.h"
+#include "disagg/index/written_keys.h"
 #include "disagg/memory_peers.h"
 #include "disagg/protocol.h"
 #include "disagg/watermark.h"
@@ -83,9 +83,7 @@ class HashServer final : public IndexServer {
     bool is_marked_late = false;          // a mark of that may come yet
     std::optional<Answers::Asker> asker;  // none: it is one of a question's writes, not the last
   };
-  struct IdHash {
-    std::size_t operator()(const KeyId& id) const { return id.hash; }
-  };
+  using ToPut = std::pair<KeyId, Slot>;
 
   HashServer(fabric::Port* port, const Options& options, std::unique_ptr<GrowingTable> table);
 
@@ -122,6 +120,7 @@ class HashServer final : public IndexServer {
   Status gather();
   Status gather_from_memory();
   void be_whole();
+  void ask_for_keys_behind(const Slice& key);
   Status take_keys(WireReader answer);
   Status put_gathered();
 
@@ -157,12 +156,13 @@ class HashServer final : public IndexServer {
   fabric::TimeUs mark_again_ = 0;
 
   bool is_whole_ = false;
-  bool has_begun_ = false;                     // it knows where the log goes on
-  bool has_gathered_ = false;                  // all keys of the ordered server
-  std::uint64_t whole_at_ = 0;                 // then with this write it is whole
-  std::string gathered_;                       // up to this key
-  std::deque<std::pair<KeyId, Slot>> to_put_;  // of these, not in the buckets yet
-  std::unordered_set<KeyId, IdHash> written_;  // while it was built
+  bool has_begun_ = false;        // it knows where the log goes on
+  bool has_gathered_ = false;     // all keys of the ordered server
+  std::uint64_t whole_at_ = 0;    // then with this write it is whole
+  std::string gathered_;          // up to this key
+  std::vector<ToPut> to_put_;     // of these, those that came last
+  std::size_t put_ = 0;           // so many of them are in the buckets
+  WrittenKeys written_;           // while it was built
   bool has_ended_before_ = true;  // memory servers know of all writes of the hash server before
   Telling::News retired_;         // by these, that they are to be told yet
   std::unique_ptr<MemoryBuild> build_;  // from memory servers; null: it is not

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <memory>
 #include <new>
 
@@ -19,6 +20,14 @@ KeyId* make_ids(std::size_t count) {
   if (ids == nullptr) throw std::bad_alloc();
   std::uninitialized_value_construct_n(ids, count);
   return ids;
+}
+
+/// The first slot without an entry; kSlots: there is none. All are looked at before one is chosen,
+/// as nobody foresees which that is.
+std::uint32_t first_empty(const Bucket& bucket) {
+  std::uint32_t empty = 1U << Bucket::kSlots;
+  for (std::uint32_t i = 0; i < Bucket::kSlots; ++i) empty |= (bucket.slot[i] == 0 ? 1U : 0U) << i;
+  return static_cast<std::uint32_t>(std::countr_zero(empty));
 }
 
 }  // namespace
@@ -57,6 +66,17 @@ std::optional<HashTable::Place> HashTable::place_of(const KeyId& id,
     at = bucket.next;
   } while (at != 0);
   return std::nullopt;
+}
+
+void HashTable::prefetch_place(const KeyId& id) const {
+  const std::uint32_t first = shape_.first_bucket(id.hash);
+  const Bucket& bucket = buckets_[first];
+  if (const std::uint32_t empty = first_empty(bucket); empty < Bucket::kSlots) {
+    base::prefetch(&id_at({first, empty}));
+  } else if (bucket.next != 0) {
+    base::prefetch(&buckets_[bucket.next]);
+    base::prefetch(&id_at({bucket.next, 0}));
+  }
 }
 
 std::optional<HashTable::Place> HashTable::place_of(const KeyId& id) const {

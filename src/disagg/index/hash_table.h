@@ -50,13 +50,11 @@ class HashTable {
   /// The entries of the chain that begins in a bucket, behind those that are there.
   void append_chain(std::uint32_t first_bucket, std::vector<std::pair<KeyId, Slot>>* entries) const;
 
-  /// Has the beginning of a key's chain in the cache before long.
-  void prefetch(const KeyId& id) const {
-    const std::uint32_t first = shape_.first_bucket(id.hash);
-    base::prefetch(&buckets_[first]);
-    base::prefetch(&ids_[first * Bucket::kSlots]);
-    base::prefetch(&ids_[first * Bucket::kSlots + Bucket::kSlots - 1]);
-  }
+  /// Has in the cache before long where a key's chain begins.
+  void prefetch(const KeyId& id) const { base::prefetch(&buckets_[shape_.first_bucket(id.hash)]); }
+  /// When that is there: the same of where an entry goes that is put there, if its chain is no
+  /// longer than two buckets.
+  void prefetch_place(const KeyId& id) const;
 
   [[nodiscard]] std::uint64_t size() const { return size_; }
   [[nodiscard]] std::uint64_t free_buckets() const { return free_.size(); }

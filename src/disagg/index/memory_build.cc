@@ -9,8 +9,10 @@ namespace breccia::disagg {
 
 namespace {
 
-/// Keys whose buckets are on their way into the cache while one goes into its.
-constexpr std::size_t kAhead = 8;
+/// Keys whose buckets are on their way into the cache while one goes into its, and those of them
+/// whose buckets are there, and say what else is needed.
+constexpr std::size_t kAhead = 16;
+constexpr std::size_t kPlacesAhead = 8;
 /// Of a turn, in which the server is to hear what comes, and to say that it lives.
 constexpr std::size_t kPutAtOnce = 16 << 10;
 constexpr std::size_t kSettleAtOnce = 256;
@@ -37,6 +39,7 @@ Status MemoryBuild::put_found() {
   waits_for_room_ = false;
   for (std::size_t n = 0; n < kPutAtOnce && !found.empty(); ++n, found.pop_front()) {
     if (found.size() > kAhead) table_->prefetch(found[kAhead].id);
+    if (found.size() > kPlacesAhead) table_->prefetch_place(found[kPlacesAhead].id);
     const ValueEntry& one = found.front();
     last_ = std::max(last_, one.sequence);
     if (table_->find(one.id).has_value()) {

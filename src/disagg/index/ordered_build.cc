@@ -76,6 +76,7 @@ class Sorted {
     const std::size_t begin = i * keys_.size() / kSharesMax;
     return std::span(keys_).subspan(begin, (i + 1) * keys_.size() / kSharesMax - begin);
   }
+  [[nodiscard]] std::size_t find_range(const Record& record) const;
   void find_common();
   void draw_splitters();
   void divide();
@@ -83,8 +84,9 @@ class Sorted {
   const std::vector<LooseKeys>& keys_;
   const bool is_shared_;
   std::size_t count_ = 0;
-  std::size_t common_ = 0;         // bytes that all keys begin with
-  std::vector<Record> splitters_;  // the first keys of ranges but the first one
+  std::size_t common_ = 0;            // bytes that all keys begin with
+  std::vector<Record> splitters_;     // the first keys of ranges but the first one
+  std::vector<std::uint64_t> heads_;  // of these
   std::unique_ptr<Record[]> records_;
   std::vector<std::size_t> ends_;  // of ranges
 };
@@ -119,6 +121,22 @@ void Sorted::draw_splitters() {
   std::sort(drawn.begin(), drawn.end());
   const std::size_t wanted = std::min({count_ / kKeysOfRange + 1, kRangesMax, drawn.size() + 1});
   for (std::size_t i = 1; i < wanted; ++i) splitters_.push_back(drawn[i * drawn.size() / wanted]);
+  for (const Record& one : splitters_) heads_.push_back(one.head);
+}
+
+/// By heads, without a branch that nobody foresees, and by whole keys among splitters that have the
+/// same head.
+std::size_t Sorted::find_range(const Record& record) const {
+  std::size_t range = 0;
+  for (std::size_t left = heads_.size(); left > 0;) {
+    const std::size_t half = (left + 1) / 2;
+    range += half * static_cast<std::size_t>(heads_[range + half - 1] < record.head);
+    left -= half;
+  }
+  if (range == heads_.size() || heads_[range] != record.head) return range;
+  const auto from = splitters_.begin() + static_cast<std::ptrdiff_t>(range);
+  return static_cast<std::size_t>(std::upper_bound(from, splitters_.end(), record) -
+                                  splitters_.begin());
 }
 
 /// Each share counts its keys of each range, so that each knows where they go.
@@ -128,9 +146,7 @@ void Sorted::divide() {
   for_each(kSharesMax, is_shared_, [&](std::size_t i) {
     for (const LooseKeys& part : share(i)) {
       each_key(part, [&](const LooseKeys::Ref& ref) {
-        const auto next =
-            std::upper_bound(splitters_.begin(), splitters_.end(), record_of(ref, common_));
-        const auto range = static_cast<std::uint16_t>(next - splitters_.begin());
+        const auto range = static_cast<std::uint16_t>(find_range(record_of(ref, common_)));
         range_of[i].push_back(range);
         ++at[i][range];
       });

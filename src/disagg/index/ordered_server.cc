@@ -1,6 +1,7 @@
 #include "disagg/index/ordered_server.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstring>
 #include <limits>
@@ -38,6 +39,33 @@ void add_key(const OrderedIndex::Cursor& at, WireWriter* to) {
   to->add(key_bytes);
   at.copy_key(reinterpret_cast<char*>(to->add_room(key_bytes)));
 }
+
+/// What is known of memory servers: looked up once for all entries of a turn.
+class Reach {
+ public:
+  explicit Reach(const MemoryPeers& memory) : memory_(memory) {}
+  [[nodiscard]] bool is_lost(const Location& block) { return of(block).is_lost; }
+  [[nodiscard]] bool is_place(const Location& block) { return is_block_of(block, of(block).bytes); }
+
+ private:
+  struct Node {
+    bool is_known = false;
+    bool is_lost = false;
+    std::uint64_t bytes = 0;
+  };
+  const Node& of(const Location& block) {
+    Node& node = nodes_.at(block.node);
+    if (!node.is_known) {
+      node = {.is_known = true,
+              .is_lost = memory_.is_lost(block.node),
+              .bytes = memory_.bytes_of(block.node)};
+    }
+    return node;
+  }
+
+  const MemoryPeers& memory_;
+  std::array<Node, kNodesMax> nodes_;
+};
 
 std::string_view view_of(const Slice& slice) { return {slice.data(), slice.size()}; }
 
@@ -326,9 +354,10 @@ bool OrderedServer::read_keys(std::span<const ChainEntry> entries) {
   for (std::size_t i = 0; i < entries.size(); ++i) key_bytes += key_of(i).size();
   LooseKeys keys;
   keys.reserve(entries.size(), key_bytes);
+  Reach reach(memory_);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Location block = location_in(entries[i].slot);
-    if (memory_.is_lost(block.node)) continue;
+    if (reach.is_lost(block)) continue;
     const std::string_view key = key_of(i);
     if (seeds_.id_of(Slice(key.data(), key.size())) != entries[i].id) continue;
     keys.add(key, slot_of(0, block));
@@ -346,10 +375,11 @@ std::span<std::byte> OrderedServer::head_of(std::size_t i, const ChainEntry& ent
 bool OrderedServer::read_heads(std::span<const ChainEntry> entries) {
   heads_.assign(entries.size() * kKeyHeadBytes, std::byte{0});
   Reads of_node;
+  Reach reach(memory_);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Location block = location_in(entries[i].slot);
-    if (memory_.is_lost(block.node)) continue;
-    if (!memory_.is_place(block)) return false;
+    if (reach.is_lost(block)) continue;
+    if (!reach.is_place(block)) return false;
     of_node[block.node].push_back({block.offset(), head_of(i, entries[i])});
   }
   return read_all(of_node);

@@ -121,6 +121,8 @@ TEST(DisaggHashTable, IsAMap) {
       const auto known = model.find(i);
       const std::optional<Location> before =
           known == model.end() ? std::nullopt : std::optional(known->second);
+      table.prefetch(ids[i]);
+      table.prefetch_place(ids[i]);
       ASSERT_EQ(table.find(ids[i]), before);
       // A chain is changed while it is torn, and whole behind that.
       if (torn.has_value()) table.mend(ids[*std::exchange(torn, std::nullopt)]);

@@ -203,6 +203,8 @@ TEST(DisaggOrderedIndex, TakesLittleMemory) {
   const OrderedIndex built = OrderedIndex::build(parts_of(keys, 100, &random), true);
   std::sort(keys.begin(), keys.end());
   for (const auto& [key, slot] : keys) in_order.put(key, slot);
+  built.check();
+  EXPECT_EQ(built.size(), kKeys);
   EXPECT_LT(built.memory_bytes(), 32 * kKeys);
   EXPECT_LT(by_and_by.memory_bytes(), 42 * kKeys);
   EXPECT_LT(in_order.memory_bytes(), 32 * kKeys);

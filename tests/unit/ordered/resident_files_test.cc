@@ -519,6 +519,7 @@ TEST_F(EngineResidentFiles, ServeBelowCleanRuns) {
        {std::uint64_t{64} << 20, std::uint64_t{150} << 10, std::uint64_t{0}}) {
     SCOPED_TRACE(fmt::format("{} bytes of clean runs", clean));
     const testing::Folder folder(testing::Place::kMemory);
+    options_.rocksdb.disable_auto_compactions = true;
     open_in(folder, /*clean_bytes=*/0);
     put(0, 3000, "first");
     flush();
