@@ -36,8 +36,9 @@ Crew& Crew::shared() {
 
 std::uint64_t Crew::shared_size() {
   constexpr std::uint64_t kOthers = 2;  // cores for merges, say, and a driver's threads
+  constexpr std::uint64_t kMost = 16;   // more take longer to wake than they spare
   const std::uint64_t cores = std::max(1U, std::thread::hardware_concurrency());
-  return std::max(cores - std::min(cores, kOthers), cores / 2 + 1);
+  return std::min(kMost, std::max(cores - std::min(cores, kOthers), cores / 2 + 1));
 }
 
 void Crew::rouse() {

@@ -9,9 +9,9 @@
 namespace breccia::exec {
 
 /// A few threads that finish a short piece of work within microseconds: they spin for a while after
-/// each job before they sleep, where a task scheduler's workers would have to
-/// be woken. For what follows a device's answer to a small batch, and what a small write wants done
-/// at once; longer work belongs to oneTBB.
+/// each job before they sleep, where a task scheduler's workers would have to be woken. For what
+/// follows a device's answer to a small batch, and what a small write wants done at once; longer
+/// work belongs to oneTBB.
 ///
 /// Threads run() and rouse() by any number; while one caller has the crew, others work alone.
 class Crew {
@@ -21,8 +21,8 @@ class Crew {
   Crew(const Crew&) = delete;
   Crew& operator=(const Crew&) = delete;
 
-  /// The process's crew: all of the machine's cores but two, or half of few. Its threads start with
-  /// the first call.
+  /// The process's crew: all of the machine's cores but two, or half of few, sixteen at most. Its
+  /// threads start with the first call.
   static Crew& shared();
   /// Threads that work on a job of that crew's, with the one that brings it. Starts none.
   static std::uint64_t shared_size();
