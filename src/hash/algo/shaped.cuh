@@ -6,6 +6,7 @@
 #include "exec/atomics.h"
 #include "exec/group.h"
 #include "exec/permute.h"
+#include "hash/algo/run.cuh"
 #include "hash/refs.h"
 #include "hash/shapes/shape.h"
 
@@ -156,7 +157,8 @@ struct RunShaped {
     }
     for (;;) {
       const View view(group, table, word);
-      if (view.answer(group, [&](std::uint64_t found) { tell(i, Code::kPresent, found); })) return;
+      const auto tell = [&](std::uint64_t found) { answer(requests, i, Code::kPresent, found); };
+      if (view.answer(group, tell)) return;
       if constexpr (!kInserts) {
         say(group, i, Code::kAbsent);
         return;
@@ -171,15 +173,11 @@ struct RunShaped {
   }
 
  private:
-  BRECCIA_HD void tell(std::uint64_t i, Code code, std::uint64_t found) const {
-    requests.code[i] = code;
-    if (requests.found != nullptr) requests.found[i] = found;
-  }
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void say(const Group& group, std::uint64_t i, Code code) const {
     group.each_lane([&](int lane) {
-      if (lane == 0) tell(i, code, 0);
+      if (lane == 0) answer(requests, i, code, 0);
     });
   }
 };
