@@ -8,8 +8,6 @@
 ///   static constexpr u64 kCountedMax             so few entries are in order sooner by counting,
 ///   for
 ///                                                each, those before it, than by a sort; 0: none
-///   static constexpr u64 kManyLanesMax           so few queries have their answers sooner by many
-///                                                lanes each; 0: none
 ///   Pool& pool()
 ///   Status launch<W>(count, functor)             functor(group, first) for first = 0, W, 2W, ...
 ///   Status sort_pairs(u64* keys, u32* ids, n)    stable, ascending

@@ -278,16 +278,12 @@ class SearchOn final : public Search {
     X& x = **x_;
     BRECCIA_TRY(prepare(keys, found, n));
     BRECCIA_TRY(take(x.import(which, which == nullptr ? 0 : n), &which_));
-    const std::uint32_t* const list = which == nullptr ? nullptr : which_->data();
-    const FoundRef here{place_->data(), part_->data()};
-    if (n <= X::kManyLanesMax) {
-      constexpr int kLanes = 16;
-      BRECCIA_TRY(x.template launch<kLanes>(n * kLanes,
-                                            algo::FindWide{levels, {keys_->ref()}, list, n, here}));
-    } else {
-      BRECCIA_TRY(x.template launch<runs::algo::kWidth>(
-          n, algo::Find{levels, {keys_->ref()}, list, n, here}));
-    }
+    BRECCIA_TRY(x.template launch<runs::algo::kWidth>(
+        n, algo::Find{levels,
+                      {keys_->ref()},
+                      which == nullptr ? nullptr : which_->data(),
+                      n,
+                      {place_->data(), part_->data()}}));
     return send();
   }
 

@@ -59,7 +59,6 @@ class CudaExecutor {
  public:
   static constexpr bool kIsHost = false;
   static constexpr bool kIsAsync = true;
-  static constexpr std::uint64_t kManyLanesMax = cuda::kManyLanesMax;
   static constexpr std::uint64_t kCountedMax = cuda::kCountedMax;
 
   /// Errors  IOError, MemoryLimit.

@@ -18,10 +18,6 @@ inline constexpr std::size_t kStagingHalfBytes = kStagingBytes / 2;
 /// are a dozen with three waits between them.
 inline constexpr std::uint64_t kCountedMax = 8 << 10;
 
-/// Queries up to which many lanes work on each: the device is idle otherwise, and few reads that
-/// depend on one another take the place of many.
-inline constexpr std::uint64_t kManyLanesMax = 8 << 10;
-
 /// Work space that an idle executor keeps.
 inline constexpr std::size_t kScratchKeptBytesMax = 64 << 20;
 

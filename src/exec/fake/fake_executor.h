@@ -15,7 +15,6 @@ class FakeExecutor {
  public:
   static constexpr bool kIsHost = false;
   static constexpr bool kIsAsync = false;
-  static constexpr std::uint64_t kManyLanesMax = 256;
   static constexpr std::uint64_t kCountedMax = 4;
 
   FakeExecutor(Device& device, sim::SimPool& pool, sim::Scheduler& scheduler, FakeFaults& faults)

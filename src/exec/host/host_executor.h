@@ -38,7 +38,6 @@ class HostExecutor {
  public:
   static constexpr bool kIsHost = true;
   static constexpr bool kIsAsync = false;
-  static constexpr std::uint64_t kManyLanesMax = 0;
   static constexpr std::uint64_t kCountedMax = 0;
 
   explicit HostExecutor(Pool& pool) : pool_(pool) {}

@@ -35,7 +35,6 @@ class SimExecutor {
  public:
   static constexpr bool kIsHost = false;
   static constexpr bool kIsAsync = false;
-  static constexpr std::uint64_t kManyLanesMax = 256;
   static constexpr std::uint64_t kCountedMax = 512;
 
   SimExecutor(SimPool& pool, Scheduler& scheduler) : pool_(pool), scheduler_(scheduler) {}

@@ -32,9 +32,6 @@ constexpr std::uint64_t kDeviceCacheReadsMin = 16 << 10;
 /// Reads that a device searches at a time: cores gather what it found for those before.
 constexpr std::uint64_t kSliceReads = 128 << 10;
 
-/// Reads of which the caller makes lists by itself.
-constexpr std::uint64_t kListedReadsMax = 8 << 10;
-
 /// Fewer reads are searched for latency, by a search that gives payloads alone.
 constexpr std::uint64_t kOpsReadsMin = (16 << 10) + 1;
 
@@ -374,12 +371,8 @@ void Reader::search_and_gather(Job job, std::uint64_t first, std::uint64_t last,
     (*missing)[part].clear();
     fail(job.reads, begin, end, kNoMemory);
   };
-  // Lists of all reads are sooner made than others are told to.
-  const tree::FamilyRef in_tree = job.family.below_memory();
-  const bool are_lists_alone = job.is_nowhere && n <= kListedReadsMax &&
-                               files_come_first(in_tree) && !job.view.below.caches(in_tree);
-  if (last - first == 1 || (use_crew && are_lists_alone)) {
-    for (std::uint64_t part = first; part < last; ++part) run_part(part);
+  if (last - first == 1) {
+    run_part(first);
   } else if (use_crew) {
     BRECCIA_ASSERT(first == 0);
     exec::Crew::shared().run(static_cast<std::uint32_t>(last), run_part);

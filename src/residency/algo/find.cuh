@@ -6,7 +6,6 @@
 #include "exec/group.h"
 #include "residency/place.h"
 #include "runs/algo/search.cuh"
-#include "runs/algo/search_wide.cuh"
 
 /// Lookups in the keys of files, level by level, newest first:
 ///
@@ -247,60 +246,6 @@ struct Find {
           i < in.keys.count && runs::algo::is_key(in.keys, i, queries.keys, own[lane]);
       return is_there ? Answer{in.payload[i], number} : before[lane];
     });
-  }
-};
-
-/// As Find, for few keys: group g looks up key g. Launch over count * W items.
-struct FindWide {
-  static constexpr int kBlockThreads = 128;
-  LevelsRef levels;
-  runs::QueriesRef queries;
-  const std::uint32_t* which = nullptr;
-  std::uint64_t count = 0;
-  FoundRef found;
-
-  BRECCIA_SINGLE_SOURCE
-  template <class Group>
-  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    const std::uint64_t i = first / Group::kWidth;
-    const auto sought = runs::algo::load_sought(queries, which == nullptr ? i : which[i]);
-    Answer answer;
-    std::uint64_t begin = 0;
-    for (std::uint64_t l = 0; l < levels.levels && answer.place == kNowhere; ++l) {
-      const std::uint64_t end = levels.level_end[l];
-      answer = look_in(group, sought, begin, end);
-      begin = end;
-    }
-    group.each_lane([&](int lane) {
-      if (lane != 0) return;
-      found.place[i] = answer.place;
-      found.part[i] = answer.part;
-    });
-  }
-
- private:
-  /// The same in the parts [begin, end).
-  BRECCIA_SINGLE_SOURCE
-  template <class Group>
-  BRECCIA_HD Answer look_in(const Group& group, const runs::algo::Sought& sought,
-                            std::uint64_t begin, std::uint64_t end) const {
-    std::uint64_t part = runs::algo::first_not_before(
-        group, begin, end, [&](std::uint64_t p) { return levels.last.head[p] < sought.head; });
-    if (part < end && levels.last.head[part] == sought.head) {
-      part = part_by_keys(levels, queries.keys, sought.query, part, end);
-    }
-    if (part == end) return {};
-    const auto number = static_cast<std::uint32_t>(part);
-    const runs::RunRef& run = levels.run[part];
-    if (run.keys.count == 0) {
-      const bool is_before =
-          record::compare_keys(queries.keys, sought.query, levels.first, part) < 0;
-      return is_before ? Answer{} : Answer{kAsk, number};
-    }
-    const auto own = runs::algo::sought_in(run, queries, sought);
-    if (own.side != 0) return {};
-    const auto hit = runs::algo::find_wide(group, run, queries, own, /*with_value=*/false);
-    return hit.is_there ? Answer{hit.payload, number} : Answer{};
   }
 };
 

@@ -127,7 +127,7 @@ Status small_search(CudaExecutor& x, std::span<const RunRef> runs, const Queries
   if (!is_inline) {
     BRECCIA_TRY((x.launch_blocks<kWidth, kSmallSearchBlockThreads>(
         n, algo::Search{table, static_cast<int>(runs.size()), queries, out})));
-  } else if (n <= CudaExecutor::kManyLanesMax) {
+  } else if (n <= kWideSearchQueriesMax) {
     const algo::InlineSearch<algo::SearchWide> search(runs, queries, out);
     BRECCIA_TRY((
         x.launch_blocks<kWideSearchWidth, kSmallSearchBlockThreads>(n * kWideSearchWidth, search)));
