@@ -68,6 +68,24 @@ class RowScan {
   [[nodiscard]] virtual std::uint64_t Position() const = 0;
 };
 
+/// Rows that stay in a device's cache until this ends.
+/// Owner   the caller; it ends before the store does.
+/// Threads one at a time.
+class RowPins {
+ public:
+  RowPins() = default;
+  virtual ~RowPins() = default;
+  RowPins(const RowPins&) = delete;
+  RowPins& operator=(const RowPins&) = delete;
+
+  /// How many they are, each counted once.
+  [[nodiscard]] virtual std::uint64_t Rows() const = 0;
+  /// Ids that were asked for and are not pinned, though there may be rows of theirs, as often as
+  /// they were asked for: there was no place for them, fifteen others have them, or there is no
+  /// cache.
+  [[nodiscard]] virtual std::uint64_t Refused() const = 0;
+};
+
 /// Which rows of a range go.
 ///
 /// A score says how long a row is worth keeping, from what is in the row: when it was looked up
@@ -127,11 +145,31 @@ class HashStore : public Store {
   ///         call. The arrays stay as they are until the stream has come so far.
   /// Errors  as FindRows. If the device is lost later, the stream says so.
   /// Cost    some launches; the first calls also make what up to sixteen at once need. It waits for
-  ///         what streams have to do where sixteen calls are under way, and where one lookup in
-  ///         some that brought rows is to get them into the cache. A write waits for it while the
-  ///         index grows, others then for the write, and so does the end of the store: what a
-  ///         stream has to do before must not wait for a call of a store.
+  ///         what streams have to do where sixteen calls are under way, where rows are pinned, and
+  ///         where one lookup in some that brought rows is to get them into the cache. A write
+  ///         waits for it while the index grows, others then for the write, and so does the end of
+  ///         the store: what a stream has to do before must not wait for a call of a store.
   virtual Status FindCachedRows(const IdRows& rows) = 0;
+
+  /// Brings the rows of ids into the device's cache, those that are not in it, and keeps all of
+  /// them there until *pins ends: FindCachedRows finds them, whatever else is looked up meanwhile.
+  /// For those of the next step, while this one is at work. Of `ids` only ids, count, row_bytes and
+  /// stream are looked at.
+  ///
+  /// What is pinned is what an id has now: one that is written or deleted later has another row, or
+  /// none, which is not. So it is, seldom, where the log was cleaned and the row lies elsewhere by
+  /// then; FindCachedRows says of those that they are missing. Where a device's memory goes to
+  /// others the cache is lost with all that is pinned in it (HashOptions::row_cache_bytes). Where
+  /// there is none for rows of this size all ids are refused.
+  /// Order   as Submit, some 64 MiB of rows at a moment; done on return. Up to fifteen may have a
+  ///         row pinned.
+  /// Errors  as FindRows; a failure leaves *pins as it was.
+  /// Cost    as FindRows of many ids, and work space for as many rows; a bit for each row of the
+  ///         cache. It waits for what FindCachedRows began, and more is not begun meanwhile: what a
+  ///         stream has to do before those must not wait for a call of a store. A row may lie in
+  ///         seven places: until a third of the cache is pinned two rows in a thousand find none,
+  ///         until half of it is one in a hundred.
+  virtual Status PinRows(const IdRows& ids, std::unique_ptr<RowPins>* pins) = 0;
 
   /// Writes a row for each id; of several of one id the last one stays. They become visible at
   /// once, as those of a batch. `rows` is not changed, and `found` not looked at.

@@ -150,6 +150,16 @@ class Backend {
   [[nodiscard]] virtual Result<CachePtr> make_cache(std::uint64_t row_bytes,
                                                     std::uint64_t bytes_max,
                                                     RowCachePolicy policy) = 0;
+  /// Pins of a cache that this backend has made, none to begin with.
+  [[nodiscard]] virtual std::unique_ptr<Pins> make_pins(const CachePtr& cache) = 0;
+  /// A lookup of rows of the size that the pins' cache has, which come into the cache, if they are
+  /// not in it, and are pinned when bring() returns.
+  /// Shape   the ids lie in the backend's memory, and outlast it, as the pins do.
+  /// Cost    also: work space for the rows, and for the first one a bit for each row of the cache;
+  ///         of bring() a section of the cache and nine kernels, of which the last ones mostly find
+  ///         nothing to do.
+  [[nodiscard]] virtual std::unique_ptr<RowLookup> make_pin_lookup(Pins& pins,
+                                                                   const IdsRef& ids) = 0;
   /// Makes records of ids and rows.
   /// Order   done on return: the columns are not needed any more.
   /// Errors  MemoryLimit; IOError: the device.

@@ -13,6 +13,7 @@
 #include "hash/call.h"
 #include "hash/ids/begun_lookup.h"
 #include "hash/ids/missing_list.h"
+#include "hash/ids/pin_lookup.h"
 #include "hash/ids/row_cache.h"
 #include "hash/ids/row_lookup.h"
 #include "hash/ids/row_records.h"
@@ -132,12 +133,7 @@ class BackendOn final : public Backend {
       return std::make_unique<SmallRowLookup<Tenant>>(
           own_, cache, algo::LoggedRow::of(from.log, from.logged), rows);
     }
-    const auto find = [](auto& x, Table& table, const RequestsRef& requests, const auto& behind) {
-      auto& own = static_cast<PoolTable&>(table);
-      BRECCIA_TRY(own.fault());
-      return Call(x, own, requests, algo::WordKeys()).find(behind);
-    };
-    return std::make_unique<PoolRowLookup<Tenant, decltype(find)>>(own_, cache, rows, find);
+    return std::make_unique<PoolRowLookup<Tenant>>(own_, cache, rows);
   }
 
   std::unique_ptr<RowLookup> make_begun_lookup(Cache& cache, const RowsOutRef& rows,
@@ -172,6 +168,16 @@ class BackendOn final : public Backend {
     BRECCIA_TAKE(CachePtr cache,
                  PoolCache::make(*x, std::move(tenant), row_bytes, bytes_max, policy, in_flight_));
     return cache;
+  }
+
+  std::unique_ptr<Pins> make_pins(const CachePtr& cache) override {
+    return std::make_unique<PoolPins>(std::static_pointer_cast<PoolCache>(cache));
+  }
+
+  std::unique_ptr<RowLookup> make_pin_lookup(Pins& pins, const IdsRef& ids) override {
+    BRECCIA_ASSERT(ids.count > 0 && ids.count < kRequestsMax);
+    (void)in_flight_->reap();
+    return std::make_unique<PinLookup<Tenant>>(own_, static_cast<PoolPins&>(pins), ids);
   }
 
   Result<std::unique_ptr<RowRecords>> write_records(const RowsInRef& rows) override {

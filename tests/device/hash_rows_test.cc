@@ -336,6 +336,73 @@ TEST_F(HashRowsOnGpu, StoresEndBehindThem) {
   other.join();
 }
 
+// Goal: rows that are pinned are found without a wait, whatever others ask for, until they are let
+//       go.
+// Method: a cache of a thousand rows, of which three hundred are pinned again and again, while two
+//         threads look up all others and a third one's lookups are always under way; what is pinned
+//         is looked up in a stream that is held. Then thirds are pinned in turn: places come back.
+// Mutation: pins that an admission takes, that count twice, or are let go under a lookup.
+TEST_F(HashRowsOnGpu, PinnedOnesStay) {
+  constexpr std::size_t kPinned = 300;
+  store_.reset();
+  HashOptions options;
+  options.backend = BackendChoice::kCuda;
+  options.row_cache_bytes = 1000 * (kRowBytes + 14);
+  options.cached_row_bytes = kRowBytes;
+  ASSERT_TRUE(HashStore::Open(options, folder_ / "store", &store_).ok());
+  const auto pin = [&](std::uint64_t first, std::size_t count, const HeldStream& stream) {
+    const There<std::uint64_t> ids(2 * count);
+    auto twice = ids_of(first, count);
+    const auto once = twice;
+    twice.insert(twice.end(), once.begin(), once.end());
+    ids.put(twice, stream.get());
+    std::unique_ptr<RowPins> pins;
+    const Status status = store_->PinRows(
+        {.ids = ids.at(), .count = 2 * count, .row_bytes = kRowBytes, .stream = stream.get()},
+        &pins);
+    EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_EQ(pins->Rows() + pins->Refused() / 2, count);
+    EXPECT_LE(pins->Refused() / 2, count / 20);
+    return pins;
+  };
+  std::atomic<bool> stops{false};
+  std::vector<std::thread> others;
+  for (std::uint64_t t = 0; t < 3; ++t) {
+    others.emplace_back([&, t] {
+      const HeldStream own;
+      constexpr std::size_t kOthers = kRows - kPinned;
+      const Lookup lookup(kOthers);
+      lookup.ids.put(ids_of(kPinned, kOthers), own.get());
+      while (!stops) {
+        const IdRows rows = lookup.rows_at(own);
+        EXPECT_TRUE((t == 0 ? store_->FindCachedRows(rows) : store_->FindRows(rows)).ok());
+      }
+      EXPECT_EQ(cudaStreamSynchronize(own.get()), cudaSuccess);
+      (void)lookup.check(kPinned);
+    });
+  }
+  const Lookup held(kPinned);
+  const HeldStream own;
+  held.ids.put(ids_of(0, kPinned), stream_.get());
+  for (int turn = 0; turn < 20; ++turn) {
+    const auto pins = pin(0, kPinned, own);
+    const auto again = pin(0, kPinned, own);
+    EXPECT_EQ(pins->Rows(), again->Rows());
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    stream_.hold();
+    EXPECT_TRUE(store_->FindCachedRows(held.rows_at(stream_)).ok());
+    EXPECT_FALSE(stream_.has_given_up());
+    stream_.release();
+    EXPECT_EQ(held.check(0), pins->Rows());
+  }
+  stops = true;
+  for (std::thread& other : others) other.join();
+  for (std::uint64_t first = 0; first + kPinned <= kRows; first += kPinned) {
+    (void)pin(first, kPinned, own);
+  }
+  EXPECT_EQ(figure(*store_, "pinned"), 0U);
+}
+
 // Goal: lookups of several streams at once, beside writers, find rows that somebody wrote.
 // Method: threads that look up in streams of their own, without a wait but for the last one's
 //         results, while others put the same rows again, and look up what is not cached.

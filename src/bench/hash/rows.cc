@@ -61,6 +61,7 @@ struct RowsFlags {
   std::uint64_t log_segment_bytes = 1ULL << 30;
   std::uint64_t log_preallocate_bytes = 0;
   bool cached = false;
+  bool pins = false;
   bool sync = false;
   bool json = false;
 };
@@ -83,6 +84,7 @@ class RowsBench {
         for (const std::uint32_t batch : batches) {
           BRECCIA_TRY(ask("hash_find", distribution, batch));
           if (flags_.cached) BRECCIA_TRY(ask(kOfCache, distribution, batch));
+          if (flags_.pins) BRECCIA_TRY(ask(kPinned, distribution, batch));
         }
       }
     }
@@ -230,13 +232,24 @@ class RowsBench {
   Result<double> find(std::uint32_t batch, std::vector<double>* micros) {
     return send(batch, micros, [&](const IdRows& all) { return store_->FindRows(all); });
   }
-  /// Lookups that nobody waits for but behind the last one: a lookup of one id that is done on
-  /// return, in the same stream.
+  /// Lookups that nobody waits for but behind the last one.
   Result<double> find_cached(std::uint32_t batch, std::vector<double>* micros) {
+    return behind_last(batch, micros,
+                       [&](const IdRows& all) { return store_->FindCachedRows(all); });
+  }
+  /// The same of rows that each call pins before, while they are so.
+  Result<double> find_pinned(std::uint32_t batch, std::vector<double>* micros) {
+    return behind_last(batch, micros, [&](const IdRows& all) {
+      std::unique_ptr<RowPins> pins;
+      BRECCIA_TRY(store_->PinRows(all, &pins));
+      return store_->FindCachedRows(all);
+    });
+  }
+  /// Sends them, and then a lookup of one id that is done on return, in the same stream.
+  template <class Call>
+  Result<double> behind_last(std::uint32_t batch, std::vector<double>* micros, const Call& call) {
     const base::Stopwatch clock;
-    BRECCIA_TRY(send(batch, micros, [&](const IdRows& all) {
-                  return store_->FindCachedRows(all);
-                }).status());
+    BRECCIA_TRY(send(batch, micros, call).status());
     BRECCIA_TAKE(const auto id, Column<std::uint64_t>::make(backend_, 1));
     BRECCIA_TAKE(const auto row, Column<std::uint64_t>::make(backend_, words()));
     BRECCIA_TAKE(const auto found, Column<std::uint8_t>::make(backend_, 1));
@@ -260,15 +273,17 @@ class RowsBench {
   }
 
   Status ask(const std::string& what, const std::string& distribution, std::uint32_t batch) {
-    const bool is_of_cache = what == kOfCache;
+    const bool is_pinned = what == kPinned;
+    const bool is_of_cache = what == kOfCache || is_pinned;
     BRECCIA_TRY(draw(distribution));
     BRECCIA_TRY(rows_->put(std::vector<std::uint64_t>(flags_.entries * words())));
     BRECCIA_TRY(found_->put(std::vector<std::uint8_t>(flags_.entries)));
     BRECCIA_TAKE(const std::uint64_t lookups, figure("lookups"));
     BRECCIA_TAKE(const std::uint64_t hits, figure("hits"));
     std::vector<double> micros;
-    BRECCIA_TAKE(const double seconds,
-                 is_of_cache ? find_cached(batch, &micros) : find(batch, &micros));
+    BRECCIA_TAKE(const double seconds, is_pinned     ? find_pinned(batch, &micros)
+                                       : is_of_cache ? find_cached(batch, &micros)
+                                                     : find(batch, &micros));
     BRECCIA_TRY(check(/*may_miss=*/is_of_cache));
     BRECCIA_TAKE(const std::uint64_t lookups_after, figure("lookups"));
     BRECCIA_TAKE(const std::uint64_t hits_after, figure("hits"));
@@ -380,6 +395,7 @@ class RowsBench {
 
   static constexpr int kWarmTurns = 4;
   static constexpr char kOfCache[] = "hash_find_cached";
+  static constexpr char kPinned[] = "hash_pin";
 
   const RowsFlags& flags_;
   hash::Backend& backend_;
@@ -481,6 +497,8 @@ console::Command add_bench_rows(console::App* parent) {
   app->add_flag("--cached", flags->cached,
                 "Lookups of what the cache has, too, which nobody waits for: their latencies are "
                 "those of the call");
+  app->add_flag("--pins", flags->pins,
+                "Lookups of what the cache has, too, of rows that the same call pins before");
   app->add_flag("--sync", flags->sync, "Writes survive a power cut when their call returns");
   app->add_flag("--json", flags->json, "Print one JSON object a line");
   return {app, [flags] { return run_rows(*flags); }};

@@ -26,6 +26,8 @@
 /// So rows that are asked for once do not come in, and a row that comes in need not begin from the
 /// bottom again.
 ///
+/// A row that is pinned (pinned.cuh) keeps its place.
+///
 /// Where it is recency, each row that is offered comes in, and the poorest goes: a lookup that
 /// finds a row gives it all credit that there is, as coming in does, and each miss of the set takes
 /// some from all. Where it is random, each comes in, and whoever is in its place goes.
@@ -52,10 +54,12 @@ BRECCIA_HD inline std::uint64_t set_of(const CacheRef& cache, std::uint64_t hash
   return exec::scaled(hash, cache.set_count);
 }
 
-/// One set, of 64 bytes: seven payloads, a byte of credit for each, and one that counts misses.
+/// One set, of 64 bytes: seven payloads, a byte for each, and one that counts misses. A row's byte
+/// has its credit in the low half, and in the high one by how many it is pinned.
 struct SetRef {
   static constexpr int kPairs = 4;
   static constexpr std::uint64_t kCreditMax = 15;
+  static constexpr std::uint64_t kPinsMax = 15;
   /// Nine for each of its rows: with fewer, what is asked for often is known less well; with more,
   /// what was hot stays longer (docs/performance.md, "Which rows a cache keeps").
   static constexpr std::uint64_t kMissesOfAge = 64;
@@ -71,34 +75,43 @@ struct SetRef {
   BRECCIA_HD std::uint64_t* credits() const { return &pairs[0].first + kCacheWays; }
 
   BRECCIA_HD static std::uint64_t credit_of(std::uint64_t credits, int way) {
-    return credits >> 8 * way & 0xff;
+    return credits >> 8 * way & kCreditMax;
+  }
+  BRECCIA_HD static std::uint64_t pins_of(std::uint64_t credits, int way) {
+    return credits >> (8 * way + 4) & kPinsMax;
   }
   BRECCIA_HD static std::uint64_t one_of(int way) { return std::uint64_t{1} << 8 * way; }
+  BRECCIA_HD static std::uint64_t pin_of(int way) { return std::uint64_t{1} << (8 * way + 4); }
   BRECCIA_HD static std::uint64_t misses_of(std::uint64_t credits) {
     return credits >> 8 * kCacheWays;
   }
   /// Credits behind one more miss.
   BRECCIA_HD static std::uint64_t after_miss(std::uint64_t credits) {
-    constexpr std::uint64_t kLowBits = 0x007f'7f7f'7f7f'7f7f;
-    if (misses_of(credits) + 1 == kMissesOfAge) return credits >> 1 & kLowBits;
+    constexpr std::uint64_t kHalves = 0x0007'0707'0707'0707;
+    if (misses_of(credits) + 1 == kMissesOfAge) return (credits >> 1 & kHalves) | all_pins(credits);
     return credits + one_of(kCacheWays);
   }
   /// The same where the policy is recency: a row that nobody asks for has none behind so many
   /// misses as its set has places, or one more.
   BRECCIA_HD static std::uint64_t older(std::uint64_t credits) {
     constexpr std::uint64_t kOfMiss = 2;
-    std::uint64_t left = 0;
+    std::uint64_t left = all_pins(credits);
     for (int way = 0; way < kCacheWays; ++way) {
       const std::uint64_t credit = credit_of(credits, way);
       left += (credit < kOfMiss ? 0 : credit - kOfMiss) * one_of(way);
     }
     return left;
   }
+
+ private:
+  BRECCIA_HD static std::uint64_t all_pins(std::uint64_t credits) {
+    return credits & 0x00f0'f0f0'f0f0'f0f0;
+  }
 };
 
 /// A place of a set, and for how many misses it is to be had: one more than its row has credits.
 struct PricedPlace {
-  int way = -1;  // -1: a place is being filled, maybe with the very row
+  int way = -1;  // -1: a place is being filled, maybe with the very row, or all rows are pinned
   std::uint64_t word = 0;
   std::uint64_t price = ~std::uint64_t{0};
 };
@@ -125,20 +138,27 @@ struct SetSeen {
     for (int i = 0; i < kCacheWays; ++i) way = word[i] == payload ? i : way;
     return way;
   }
+  [[nodiscard]] BRECCIA_HD bool is_filling() const { return way_of(SetRef::kFilling) >= 0; }
+  [[nodiscard]] BRECCIA_HD bool is_pinned(int way) const {
+    return SetRef::pins_of(credits(), way) > 0;
+  }
   /// An empty place, which is free, or else that of the row with the fewest credits.
   [[nodiscard]] BRECCIA_HD PricedPlace poorest() const {
     PricedPlace poorest;
     for (int i = 0; i < kCacheWays; ++i) {
       const std::uint64_t price = word[i] == 0 ? 0 : SetRef::credit_of(credits(), i) + 1;
-      if (price < poorest.price) poorest = {.way = i, .word = word[i], .price = price};
+      if (price < poorest.price && !is_pinned(i)) {
+        poorest = {.way = i, .word = word[i], .price = price};
+      }
     }
-    return way_of(SetRef::kFilling) < 0 ? poorest : PricedPlace{};
+    return is_filling() ? PricedPlace{} : poorest;
   }
   /// An empty place, or any one.
   [[nodiscard]] BRECCIA_HD PricedPlace any(std::uint64_t hash) const {
     const PricedPlace free = poorest();
     if (free.way < 0 || free.price == 0) return free;
-    const auto way = static_cast<int>((hash >> 16 ^ SetRef::misses_of(credits())) % kCacheWays);
+    auto way = static_cast<int>((hash >> 16 ^ SetRef::misses_of(credits())) % kCacheWays);
+    while (is_pinned(way)) way = (way + 1) % kCacheWays;
     return {.way = way, .word = word[way], .price = 0};
   }
 };
@@ -186,6 +206,27 @@ struct MissCounter {
     return counters >> 1 & 0x7777'7777'7777'7777;
   }
 };
+
+/// Of a place that the caller is filling: nobody else gives it a credit. Credits may be halved in
+/// between. Called by one lane.
+BRECCIA_SINGLE_SOURCE
+template <class Group>
+BRECCIA_HD void begin_credits(const Group& group, const SetRef& set, int way, std::uint64_t byte) {
+  BRECCIA_INVARIANT(byte <= 0xff);
+  (void)exec::and_acq_rel_device(group, set.credits(), ~(SetRef::one_of(way) * 0xff));
+  (void)exec::add_relaxed_device(group, set.credits(), SetRef::one_of(way) * byte);
+}
+
+/// Writes a row to a place of a set that the caller is filling, and ends that. Called by one lane.
+BRECCIA_SINGLE_SOURCE
+template <class Word, class Group>
+BRECCIA_HD void fill_place(const Group& group, const CacheRef& cache, std::uint64_t set, int way,
+                           std::uint64_t payload, const Word* row, std::uint32_t words) {
+  Word* const to = reinterpret_cast<Word*>(cache.rows) +
+                   (set * kCacheWays + static_cast<std::uint64_t>(way)) * words;
+  for (std::uint32_t word = 0; word < words; ++word) to[word] = row[word];
+  exec::store_release_device(group, SetRef::of(cache, set).word(way), payload);
+}
 
 /// What copy_of() says of payloads without one.
 inline constexpr std::uint64_t kNoCopy = ~std::uint64_t{0};
@@ -323,10 +364,7 @@ struct Admit {
       const std::uint64_t set = set_of(cache, hash);
       const int way = claim(group, set, hash, payload[k]);
       if (way < 0) return;
-      Word* const to = reinterpret_cast<Word*>(cache.rows) +
-                       (set * kCacheWays + static_cast<std::uint64_t>(way)) * words;
-      for (std::uint32_t word = 0; word < words; ++word) to[word] = row[i * words + word];
-      exec::store_release_device(group, SetRef::of(cache, set).word(way), payload[k]);
+      fill_place(group, cache, set, way, payload[k], row + i * words, words);
     });
   }
 
@@ -350,7 +388,8 @@ struct Admit {
         group, set.word(place.way), place.word, std::uint64_t{SetRef::kFilling});
     if (was != place.word) return -1;
     if (is_counted) counter.begin_anew(group);
-    set_credit(group, set, place.way, misses);
+    static_assert(MissCounter::kCountMax <= SetRef::kCreditMax);
+    begin_credits(group, set, place.way, misses);
     return place.way;
   }
   /// Counts a miss of a set; with the last one of an age all its credits and counts are halved.
@@ -370,16 +409,6 @@ struct Admit {
       (void)exec::compare_exchange_acq_rel_device(group, word, counters,
                                                   MissCounter::halved(counters));
     }
-  }
-  /// Of a place that the caller is filling: nobody else gives it a credit. Credits may be halved in
-  /// between.
-  BRECCIA_SINGLE_SOURCE
-  template <class Group>
-  BRECCIA_HD static void set_credit(const Group& group, const SetRef& set, int way,
-                                    std::uint64_t credit) {
-    static_assert(MissCounter::kCountMax <= SetRef::kCreditMax);
-    (void)exec::and_acq_rel_device(group, set.credits(), ~(SetRef::one_of(way) * 0xff));
-    (void)exec::add_relaxed_device(group, set.credits(), SetRef::one_of(way) * credit);
   }
 };
 

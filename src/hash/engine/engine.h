@@ -99,6 +99,7 @@ class Engine final : public HashStore {
   [[nodiscard]] int Device() const override;
   Status FindRows(const IdRows& rows) override;
   Status FindCachedRows(const IdRows& rows) override;
+  Status PinRows(const IdRows& ids, std::unique_ptr<RowPins>* pins) override;
   Status PutRows(const WriteOptions& options, const IdRows& rows) override;
   Status DeleteRows(const WriteOptions& options, const IdRows& ids) override;
   Status ScanRows(const RowRange& range, std::unique_ptr<RowScan>* scan) override;
@@ -145,6 +146,7 @@ class Engine final : public HashStore {
   [[nodiscard]] Status check_lookup(const IdRows& rows) const;
   [[nodiscard]] bool caches(const IdRows& rows) const;
   Status begin_to_find(const IdRows& rows);
+  Status pin(const IdsRef& ids, Pins* pins);
   Status find_on_device(const IdRows& rows);
   Status find_by_batch(const IdRows& rows);
   Status list_missing(const IdRows& rows);

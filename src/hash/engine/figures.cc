@@ -67,6 +67,7 @@ constexpr Figure kFigures[] = {
     {"breccia.hash.row_cache.rows", [](From from) { return of_cache(from, &Cache::rows); }},
     {"breccia.hash.row_cache.lookups", [](From from) { return of_cache(from, &Cache::lookups); }},
     {"breccia.hash.row_cache.hits", [](From from) { return of_cache(from, &Cache::hits); }},
+    {"breccia.hash.row_cache.pinned", [](From from) { return of_cache(from, &Cache::pinned); }},
     {"breccia.hash.log_read_bytes",
      [](From from) { return std::to_string(from.log_view.adopted_bytes()); }},
     {"breccia.admission.batches", [](From from) { return std::to_string(from.admission.batches); }},

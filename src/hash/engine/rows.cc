@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include "base/limits.h"
@@ -80,6 +81,25 @@ Status check_missing(const IdRows& rows) {
 
 IdsRef ids_of(const IdRows& rows) { return {rows.ids, rows.count, rows.stream}; }
 
+/// What PinRows has work space for.
+constexpr std::size_t kPinnedBytesAtOnce = 64 << 20;
+
+/// Null: there is no cache, so all are refused.
+class EnginePins final : public RowPins {
+ public:
+  EnginePins(std::unique_ptr<Pins> pins, std::uint64_t refused)
+      : pins_(std::move(pins)), refused_(refused) {}
+
+  [[nodiscard]] std::uint64_t Rows() const override { return pins_ == nullptr ? 0 : pins_->rows(); }
+  [[nodiscard]] std::uint64_t Refused() const override {
+    return refused_ + (pins_ == nullptr ? 0 : pins_->refused());
+  }
+
+ private:
+  const std::unique_ptr<Pins> pins_;
+  const std::uint64_t refused_;
+};
+
 }  // namespace
 
 int Engine::Device() const {
@@ -104,6 +124,27 @@ Status Engine::FindCachedRows(const IdRows& rows) {
     return rows.count == 0 ? Status::NotSupported() : begin_to_find(rows);
   });
   return found.IsNotSupported() ? FindRows(rows) : base::copy_of(found);
+}
+
+Status Engine::PinRows(const IdRows& ids, std::unique_ptr<RowPins>* pins) {
+  return base::or_memory_limit([&] {
+    BRECCIA_TRY(check_open());
+    BRECCIA_TRY(check_ids(ids));
+    if (ids.count > 0) BRECCIA_TRY(check_row_bytes(ids.row_bytes));
+    std::unique_ptr<Pins> made;
+    std::size_t done = 0;
+    if (ids.count > 0 && caches(ids)) made = backend_->make_pins(row_cache_);
+    while (made != nullptr && done < ids.count) {
+      const std::size_t piece = std::max<std::size_t>(kPinnedBytesAtOnce / ids.row_bytes, 1);
+      const std::size_t count = std::min(piece, ids.count - done);
+      const Status pinned = pin({ids.ids + done, count, ids.stream}, made.get());
+      if (pinned.IsNotSupported()) break;
+      BRECCIA_TRY(base::copy_of(pinned));
+      done += count;
+    }
+    *pins = std::make_unique<EnginePins>(std::move(made), ids.count - done);
+    return Status::OK();
+  });
 }
 
 /// Errors  ShutdownInProgress, InvalidArgument.
@@ -196,6 +237,17 @@ Status Engine::begin_to_find(const IdRows& rows) {
   BRECCIA_TRY(state_->find(lookup.get(), &places));
   gets_ += rows.count;
   return Status::OK();
+}
+
+/// Errors  NotSupported: the ids are not known on a device.
+Status Engine::pin(const IdsRef& ids, Pins* pins) {
+  if (!state_->knows_ids()) return Status::NotSupported();
+  const auto lookup = backend_->make_pin_lookup(*pins, ids);
+  RowPlaces places;
+  BRECCIA_TRY(state_->find(lookup.get(), &places));
+  return lookup->bring([&](std::span<const std::uint64_t> missing, char* to, std::uint8_t* found) {
+    gather_rows(places, missing, row_cache_->row_bytes(), to, found);
+  });
 }
 
 bool Engine::caches(const IdRows& rows) const {

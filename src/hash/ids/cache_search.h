@@ -67,6 +67,9 @@ class CacheSearch {
         });
   }
 
+  /// Payloads of all of them, in the backend's memory, behind what finds them.
+  [[nodiscard]] const std::uint64_t* payload() const { return payload_.data(); }
+
   // ---- what has a payload, but no row in the cache, in the backend's memory ----
 
   /// One number: how many they are.

@@ -120,11 +120,28 @@ class Cache {
   /// none.
   [[nodiscard]] virtual std::uint64_t lookups() const = 0;
   [[nodiscard]] virtual std::uint64_t hits() const = 0;
+  /// Rows that are pinned, by each of those who do.
+  [[nodiscard]] virtual std::uint64_t pinned() const = 0;
 
  private:
   const std::uint64_t row_bytes_;
 };
 using CachePtr = std::shared_ptr<Cache>;
+
+/// Rows of a cache that keep their places until this ends, and the cache gives all back.
+/// Threads one at a time.
+class Pins {
+ public:
+  Pins() = default;
+  virtual ~Pins() = default;
+  Pins(const Pins&) = delete;
+  Pins& operator=(const Pins&) = delete;
+
+  /// Rows that are pinned.
+  [[nodiscard]] virtual std::uint64_t rows() const = 0;
+  /// Ids whose rows found no place, as often as they were asked for.
+  [[nodiscard]] virtual std::uint64_t refused() const = 0;
+};
 
 /// Ids and rows as puts of a log, or ids as deletions, one behind the other, in memory of the host;
 /// and what an index will have of them, in that of a backend.

@@ -3,7 +3,9 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <list>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <shared_mutex>
 #include <thread>
@@ -12,9 +14,11 @@
 #include "base/section_mutex.h"
 #include "exec/clear.h"
 #include "exec/device.h"
+#include "exec/executor.h"
 #include "exec/in_flight.h"
 #include "exec/pool.h"
 #include "hash/algo/cached.cuh"
+#include "hash/algo/pinned.cuh"
 #include "hash/ids/ids.h"
 #include "hash/section.h"
 
@@ -58,18 +62,64 @@ class PoolCache final : public Cache {
     std::optional<Section> section = Section::try_once(mutex_, *in_flight_);
     if (section.has_value()) refusals_ = 0;
     if (section.has_value() || ++refusals_ < kRefusalsInARow) return section;
-    const exec::InFlight::Pause pause(*in_flight_);
-    // Those who were past the pause when it began come behind, each with one more.
-    for (int i = 0; i < kTriesInAPause && !section.has_value(); ++i) {
-      in_flight_->finish_all();
-      section = Section::try_once(mutex_, *in_flight_);
-    }
+    section = section_in_a_pause();
     refusals_ = 0;
     return section;
+  }
+  /// To pin rows, behind lookups that are under way: those that were before the call, and those
+  /// that come before it has it, which are few.
+  [[nodiscard]] Section section_to_pin() {
+    in_flight_->finish_all();
+    std::optional<Section> section;
+    while (!section.has_value()) section = section_in_a_pause();
+    return *std::move(section);
   }
   /// Whoever calls this has the mutex or a share of it.
   [[nodiscard]] CacheRef ref() const {
     return {sets_.data(), set_count(), misses_.data(), rows_.data(), policy_};
+  }
+
+  /// What a holder of pins has: bits for all places, none of which is set.
+  struct Pins {
+    exec::Array<algo::PinBits> bits;
+    std::uint64_t count = 0;  // of bits that are set; whoever sets one counts it
+  };
+  /// Errors  MemoryLimit; IOError: the device.
+  template <class X>
+  Status make_bits(X& x, Pins* pins) {
+    const std::uint64_t words = algo::pin_words_of(room_);
+    BRECCIA_TAKE(auto bits, exec::Array<algo::PinBits>::make(tenant_->pool(), words));
+    const exec::Finish finish(x);
+    BRECCIA_TRY(exec::clear(x, bits.data(), words));
+    BRECCIA_TRY(x.finish());
+    pins->bits = std::move(bits);
+    return Status::OK();
+  }
+  void note_pinned(std::uint64_t rows) { pinned_ += rows; }
+  /// Its rows may lose their places from now on: whoever wants places sees to it before.
+  void give_pins(std::list<Pins> ended) {
+    for (const Pins& pins : ended) pinned_ -= pins.count;
+    const std::lock_guard lock(ended_mutex_);
+    if (is_there_) ended_.splice(ended_.end(), ended);
+  }
+  /// Lets go what ended holders had pinned. In a section, of which the cache has not given all
+  /// back.
+  template <class X>
+  Status let_go(X& x) {
+    std::list<Pins> gone;
+    const exec::Finish finish(x);
+    Status launched;
+    {
+      const std::lock_guard lock(ended_mutex_);
+      while (launched.ok() && !ended_.empty()) {
+        const auto& bits = ended_.front().bits;
+        launched =
+            x.template launch<32>(bits.count(), algo::LetGo{ref(), bits.data(), bits.count()});
+        if (launched.ok()) gone.splice(gone.end(), ended_, ended_.begin());
+      }
+    }
+    if (!gone.empty()) BRECCIA_TRY(x.finish());
+    return launched;
   }
   void note(std::uint64_t lookups, std::uint64_t hits) {
     lookups_ += lookups;
@@ -107,6 +157,7 @@ class PoolCache final : public Cache {
     in_flight_->reap_all();
     return hits_;
   }
+  [[nodiscard]] std::uint64_t pinned() const override { return is_there_ ? pinned_.load() : 0; }
 
  private:
   static constexpr double kNewest = 0.125;  // what the last lookup counts
@@ -121,6 +172,17 @@ class PoolCache final : public Cache {
         in_flight_(std::move(in_flight)),
         policy_(policy) {}
   [[nodiscard]] std::uint64_t set_count() const { return sets_.count() / algo::SetRef::kPairs; }
+  /// None if there are still lookups under way behind some tries.
+  [[nodiscard]] std::optional<Section> section_in_a_pause() {
+    const exec::InFlight::Pause pause(*in_flight_);
+    std::optional<Section> section;
+    // Those who were past the pause when it began come behind, each with one more.
+    for (int i = 0; i < kTriesInAPause && !section.has_value(); ++i) {
+      in_flight_->finish_all();
+      section = Section::try_once(mutex_, *in_flight_);
+    }
+    return section;
+  }
   /// Who asks for memory has others wait behind it, so it waits for what lookups take, and not for
   /// all that a caller's stream may have to do before one.
   void give() {
@@ -137,6 +199,8 @@ class PoolCache final : public Cache {
     sets_ = {};
     misses_ = {};
     rows_ = {};
+    const std::lock_guard lock(ended_mutex_);
+    ended_.clear();
   }
 
   /// So many admissions in a row that find lookups under way are none.
@@ -151,7 +215,9 @@ class PoolCache final : public Cache {
   exec::Array<std::uint64_t> misses_;
   exec::Array<char> rows_;
   std::uint64_t room_ = 0;  // for rows, to begin with
-  std::atomic<std::uint64_t> lookups_{0}, hits_{0}, turns_{0}, offered_{0};
+  std::mutex ended_mutex_;  // guards what follows
+  std::list<Pins> ended_;   // of holders that have ended, in which bits are still set
+  std::atomic<std::uint64_t> lookups_{0}, hits_{0}, turns_{0}, offered_{0}, pinned_{0};
   std::atomic<double> missing_share_{1};
   std::atomic<std::uint64_t> refusals_{0};
   std::atomic<bool> is_there_{true};

@@ -12,30 +12,33 @@
 #include "exec/executor.h"
 #include "exec/host_vector.h"
 #include "hash/algo/cached.cuh"
+#include "hash/algo/keys.cuh"
+#include "hash/call.h"
 #include "hash/ids/cache_search.h"
 #include "hash/ids/ids.h"
 #include "hash/ids/row_cache.h"
 #include "hash/ids/row_courier.h"
+#include "hash/pool_table.h"
 #include "hash/rows.h"
 
 namespace breccia::hash {
 
 /// Looks rows up: those in a cache on the device, and the others from the host, where cores gather
-/// one piece while the bus brings the other. `Find` finds requests in a
-/// table, and waits for them and for what is launched behind: find(x, table, requests, behind).
-template <class Tenant, class Find>
-class PoolRowLookup final : public RowLookup {
+/// one piece while the bus brings the other.
+template <class Tenant>
+class PoolRowLookup : public RowLookup {
  public:
   /// `cache` may be null.
-  PoolRowLookup(Tenant& tenant, PoolCache* cache, const RowsOutRef& out, const Find& find)
+  PoolRowLookup(Tenant& tenant, PoolCache* cache, const RowsOutRef& out)
       : tenant_(tenant),
         cache_(cache),
         out_(out),
-        find_(find),
         missing_(host_memory()),
         missing_payloads_(host_memory()) {}
 
   Status look(Table& table) override {
+    auto& own = static_cast<PoolTable&>(table);
+    BRECCIA_TRY(own.fault());
     BRECCIA_TAKE(auto x, tenant_.executor());
     BRECCIA_TAKE(search_, CacheSearch::make(*x, out_));
     missing_.clear();
@@ -52,7 +55,7 @@ class PoolRowLookup final : public RowLookup {
       lock = std::shared_lock(cache_->mutex());
       cache = cache_->ref();
     }
-    const Status looked = find_(*x, table, search_->requests(), [&] {
+    const Status looked = Call(*x, own, search_->requests(), algo::WordKeys()).find([&] {
       BRECCIA_TRY(search_->launch_rows(*x, cache));
       return x->copy_out(missing_.data(), search_->missing_count(), 1);
     });
@@ -61,22 +64,36 @@ class PoolRowLookup final : public RowLookup {
       return base::copy_of(looked);
     }
     BRECCIA_ASSERT(missing() <= count());
-    if (cache_ != nullptr) cache_->note(count(), count() - missing());
     return Status::OK();
   }
 
   Status bring(const Gather& gather) override {
+    if (cache_ != nullptr) cache_->note(count(), count() - missing());
     if (missing() == 0) return Status::OK();
     BRECCIA_TAKE(auto x, tenant_.executor());
-    BRECCIA_TRY(fetch_missing(*x));
-    BRECCIA_TRY(bring_all(*x, gather));
+    BRECCIA_TRY(bring_missing(*x, gather));
     return cache_ == nullptr ? Status::OK() : admit(*x);
+  }
+
+ protected:
+  [[nodiscard]] std::uint64_t count() const { return out_.ids.count; }
+  [[nodiscard]] algo::RowShape shape() const { return algo::RowShape::of(0, out_.row_bytes); }
+  [[nodiscard]] const CacheSearch& search() const { return *search_; }
+  /// Before look().
+  void put_rows_to(char* row, std::uint8_t* found) {
+    out_.row = row;
+    out_.found = found;
+  }
+  /// Behind look().
+  template <class X>
+  Status bring_missing(X& x, const Gather& gather) {
+    if (missing() == 0) return Status::OK();
+    BRECCIA_TRY(fetch_missing(x));
+    return bring_all(x, gather);
   }
 
  private:
   [[nodiscard]] exec::HostMemory& host_memory() { return tenant_.device().host_memory(); }
-  [[nodiscard]] std::uint64_t count() const { return out_.ids.count; }
-  [[nodiscard]] algo::RowShape shape() const { return algo::RowShape::of(0, out_.row_bytes); }
   [[nodiscard]] std::uint64_t missing() const { return missing_[0]; }
 
   template <class X>
@@ -125,6 +142,7 @@ class PoolRowLookup final : public RowLookup {
     if (!section.has_value()) return Status::OK();
     const CacheRef cache = cache_->ref();
     if (cache.set_count == 0) return Status::OK();
+    BRECCIA_TRY(cache_->let_go(x));
     cache_->note_offered(missing());
     BRECCIA_TRY(
         with_row_words(shape(), {out_.row}, [&]<class Word>(const Word*, std::uint32_t words) {
@@ -142,8 +160,7 @@ class PoolRowLookup final : public RowLookup {
 
   Tenant& tenant_;
   PoolCache* const cache_;
-  const RowsOutRef out_;
-  const Find find_;
+  RowsOutRef out_;
   std::optional<CacheSearch> search_;
   exec::HostVector<std::uint64_t> missing_;  // one number
   exec::HostVector<std::uint64_t> missing_payloads_;

@@ -248,6 +248,7 @@ class SmallRowLookup final : public RowLookup {
     if (!section.has_value()) return x.finish();
     const CacheRef cache = cache_->ref();
     if (cache.set_count > 0) {
+      BRECCIA_TRY(cache_->let_go(x));
       cache_->note_offered(n);
       BRECCIA_TRY(x.template launch<32>(
           n, algo::Admit<Word>{cache, payload.data(), request.data(), n, row, out_.found, words}));

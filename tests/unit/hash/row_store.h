@@ -73,6 +73,13 @@ class CallOf {
       return wait_for_stream(store);
     });
   }
+  Status pin(HashStore* store, std::unique_ptr<RowPins>* pins) {
+    return run([&](const IdRows& all) {
+      return store->PinRows(
+          {.ids = all.ids, .count = all.count, .row_bytes = all.row_bytes, .stream = all.stream},
+          pins);
+    });
+  }
   Status put(HashStore* store, const WriteOptions& options) {
     return run([&](const IdRows& all) { return store->PutRows(options, all); });
   }
@@ -170,12 +177,14 @@ class RowStore : public ::testing::Test {
     if (random.one_in(4)) gpu_.use(&options_);
   }
   void open() {
+    pins_.clear();
     engine_.reset();
     const Status opened = Engine::open(options_, folder_ / "store", ground_, &engine_);
     ASSERT_TRUE(opened.ok()) << opened.ToString();
   }
   void open_new(base::Random& random) {
     choose(random);
+    pins_.clear();
     engine_.reset();
     std::filesystem::remove_all(folder_ / "store");
     open();
@@ -198,6 +207,7 @@ class RowStore : public ::testing::Test {
   }
   void put(base::Random& random, Model* model);
   void erase(base::Random& random, Model* model);
+  void pin(base::Random& random, const Model& model);
   static WriteOptions some_durability(base::Random& random) {
     const Durability durabilities[] = {Durability::kNone, Durability::kDefault, Durability::kSync};
     WriteOptions options;
@@ -216,6 +226,7 @@ class RowStore : public ::testing::Test {
   HashOptions options_;
   Ground ground_;
   std::unique_ptr<Engine> engine_;
+  std::vector<std::unique_ptr<RowPins>> pins_;  // which end before the store does
   std::uint64_t number_mask_ = ~std::uint64_t{0};
   bool may_fail_ = false;  // calls whose arrays are on a device that is lost
 };
@@ -249,6 +260,31 @@ inline void RowStore::erase(base::Random& random, Model* model) {
     return;
   }
   *model = std::move(after);
+}
+
+/// Pins some rows, or lets some go that were pinned.
+inline void RowStore::pin(base::Random& random, const Model& model) {
+  if (!pins_.empty() && random.one_in(2)) {
+    std::swap(pins_[random.below(pins_.size())], pins_.back());
+    pins_.pop_back();
+    return;
+  }
+  Call call(*engine_);
+  std::uint64_t there = 0;
+  for (std::uint64_t i = random.below(60); i > 0; --i) {
+    call.add(some_id(random), Row{});
+    there += model.count(call.ids.back());
+  }
+  std::unique_ptr<RowPins> pins;
+  const Status status = call.pin(engine_.get(), &pins);
+  if (!status.ok()) {
+    ASSERT_TRUE(may_fail_) << status.ToString();
+    ASSERT_EQ(pins, nullptr);
+    return;
+  }
+  ASSERT_LE(pins->Rows(), there);
+  ASSERT_GE(pins->Rows() * call.ids.size() + pins->Refused(), there);
+  pins_.push_back(std::move(pins));
 }
 
 inline void RowStore::find(base::Random& random, const Model& model) {
