@@ -19,7 +19,9 @@ namespace breccia {
 /// Shape   ids[count], rows[count * row_bytes], found[count]; row_bytes and the rows' address
 ///         divide by 8. missing[count] and one missing_count, or neither. All of them lie in memory
 ///         of the store's device (HashStore::Device); missing_count may also lie in memory of the
-///         host that the device writes to, as what is pinned.
+///         host that the device writes to, as what is pinned. Where count_at is not null, the number
+///         of ids lies there, in the device's memory, too, and `count` is the most that it may be:
+///         what is behind it is neither read nor written, though it costs kernels some time.
 /// Units   row_bytes: bytes.
 /// Order   the arrays are read and written behind what `stream` has to do by then, a cudaStream_t;
 ///         null: the default stream. Without a GPU it says nothing.
@@ -30,8 +32,9 @@ struct IdRows {
   std::size_t row_bytes = 0;
   std::uint8_t* found = nullptr;  // of lookups
   void* stream = nullptr;
-  std::uint32_t* missing = nullptr;        // of lookups; null: nobody asks
-  std::uint64_t* missing_count = nullptr;  // likewise
+  std::uint32_t* missing = nullptr;         // of lookups; null: nobody asks
+  std::uint64_t* missing_count = nullptr;   // likewise
+  const std::uint64_t* count_at = nullptr;  // null: `count` says how many they are
 };
 
 /// Which rows of a store a call is about: ids from first_id to last_id, as numbers, both among
@@ -131,7 +134,8 @@ class HashStore : public Store {
   /// Order   all at one moment; done on return.
   /// Errors  as Submit; InvalidArgument: row_bytes, or how arrays lie; IOError also: the device.
   /// Cost    of rows that are not in the device's cache (HashOptions::row_cache_bytes), and without
-  ///         one of all: a copy by a core, and its bytes over the bus. Of `missing` five launches.
+  ///         one of all: a copy by a core, and its bytes over the bus. Of `missing` five launches;
+  ///         of count_at, here and in all calls that are done on return, a wait more.
   virtual Status FindRows(const IdRows& rows) = 0;
 
   /// FindRows for a caller that waits for nothing: it returns while the device is at work, and what
@@ -153,8 +157,8 @@ class HashStore : public Store {
 
   /// Brings the rows of ids into the device's cache, those that are not in it, and keeps all of
   /// them there until *pins ends: FindCachedRows finds them, whatever else is looked up meanwhile.
-  /// For those of the next step, while this one is at work. Of `ids` only ids, count, row_bytes and
-  /// stream are looked at.
+  /// For those of the next step, while this one is at work. Of `ids` only ids, count, count_at,
+  /// row_bytes and stream are looked at.
   ///
   /// What is pinned is what an id has now: one that is written or deleted later has another row, or
   /// none, which is not. So it is, seldom, where the log was cleaned and the row lies elsewhere by
@@ -178,7 +182,8 @@ class HashStore : public Store {
   virtual Status PutRows(const WriteOptions& options, const IdRows& rows) = 0;
 
   /// Deletes ids, of which some may be there more than once, or have nothing. They vanish at once,
-  /// as those of a batch. Of `ids` only ids, count and stream are looked at.
+  /// as those of a batch. Of `ids` only ids, count, count_at and stream are looked
+  /// at.
   /// Order   as Submit, and durable as it is then.
   /// Errors  likewise; InvalidArgument: how the array lies; IOError also: the device.
   virtual Status DeleteRows(const WriteOptions& options, const IdRows& ids) = 0;

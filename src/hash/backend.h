@@ -140,6 +140,11 @@ class Backend {
   /// The address by which kernels read memory of the host that the device has adopted
   /// (exec::Device) or that is its own; null: they cannot.
   [[nodiscard]] virtual const char* reach(char* host) = 0;
+  /// A number that lies in the backend's memory, behind what `stream` has to do.
+  /// Errors  IOError: the device; MemoryLimit.
+  /// Cost    a wait.
+  [[nodiscard]] virtual Result<std::uint64_t> read_number(const std::uint64_t* at,
+                                                          void* stream) = 0;
   /// Lists those that were not found. Columns lie in the backend's memory.
   /// Order   done on return.
   /// Errors  MemoryLimit; IOError: the device.

@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "base/bytes.h"
 #include "exec/executor.h"
+#include "hash/algo/ids.cuh"
 #include "hash/backend.h"
 #include "hash/call.h"
 #include "hash/ids/begun_lookup.h"
@@ -126,6 +127,7 @@ class BackendOn final : public Backend {
     BRECCIA_ASSERT(rows.ids.count > 0 && rows.ids.count < kRequestsMax);
     BRECCIA_ASSERT(is_of_words(rows.row, rows.row_bytes));
     BRECCIA_ASSERT(from.cache == nullptr || from.cache->row_bytes() == rows.row_bytes);
+    BRECCIA_ASSERT(rows.ids.asked == nullptr);
     BRECCIA_ASSERT(from.log.count == 0 || from.logged.value_bytes == rows.row_bytes);
     (void)in_flight_->reap();
     auto* const cache = static_cast<PoolCache*>(from.cache);
@@ -148,6 +150,17 @@ class BackendOn final : public Backend {
   const char* reach(char* host) override {
     auto x = own_.executor();
     return x.ok() ? x.value()->reach(host) : nullptr;
+  }
+
+  Result<std::uint64_t> read_number(const std::uint64_t* at, void* stream) override {
+    BRECCIA_TAKE(auto x, own_.executor());
+    BRECCIA_TAKE(const auto number, exec::make_array<std::uint64_t>(*x, 1));
+    const exec::Finish finish(*x);
+    BRECCIA_TRY(x->follow(stream));
+    BRECCIA_TRY(x->template launch<32>(1, algo::CopyNumber{at, number.data()}));
+    BRECCIA_TRY(x->copy_out(x->words(), number.data(), 1));
+    BRECCIA_TRY(x->finish());
+    return *x->words();
   }
 
   Status list_missing(const MissingListRef& list) override {
@@ -175,7 +188,7 @@ class BackendOn final : public Backend {
   }
 
   std::unique_ptr<RowLookup> make_pin_lookup(Pins& pins, const IdsRef& ids) override {
-    BRECCIA_ASSERT(ids.count > 0 && ids.count < kRequestsMax);
+    BRECCIA_ASSERT(ids.count > 0 && ids.count < kRequestsMax && ids.asked == nullptr);
     (void)in_flight_->reap();
     return std::make_unique<PinLookup<Tenant>>(own_, static_cast<PoolPins&>(pins), ids);
   }

@@ -2,6 +2,7 @@
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstdint>
@@ -240,6 +241,39 @@ TEST_F(HashRowsOnGpu, CachedOnesNeedNoWait) {
   EXPECT_EQ(figure(*store_, "hits"), hits + std::uint64_t{3} * kUnderWay * kRows);
 }
 
+// Goal: how many ids count may be known to the stream alone, without a wait.
+// Method: lookups of whose ids a third, all, or more than all count, as the stream says that is held;
+//         the rest of each array stays as it was.
+// Mutation: a count that the host reads; rows, or what is missing, of ids that do not count.
+TEST_F(HashRowsOnGpu, StreamsSayHowManyIds) {
+  const Lookup lookup(kRows);
+  const There<std::uint64_t> counts(1);
+  const There<std::uint64_t> known(1);
+  lookup.ids.put(ids_of(kRows / 2, kRows), stream_.get());  // half of them are nowhere
+  for (const std::uint64_t count : {kRows / 3, kRows, kRows + 7}) {
+    known.put({count}, stream_.get());
+    EXPECT_EQ(cudaMemsetAsync(lookup.found.at(), 7, kRows, stream_.get()), cudaSuccess);
+    EXPECT_EQ(cudaMemsetAsync(counts.at(), 0, sizeof count, stream_.get()), cudaSuccess);
+    EXPECT_EQ(cudaStreamSynchronize(stream_.get()), cudaSuccess);
+    stream_.hold();
+    counts.copy(known, stream_.get());
+    IdRows rows = lookup.rows_at(stream_);
+    rows.count_at = counts.at();
+    ASSERT_TRUE(store_->FindCachedRows(rows).ok());
+    EXPECT_FALSE(stream_.has_given_up());
+    stream_.release();
+    const std::size_t n = std::min<std::size_t>(count, kRows);
+    const auto found = lookup.found.get();
+    const auto listed = lookup.missing.get();
+    for (std::size_t i = 0; i < kRows; ++i) {
+      ASSERT_EQ(found[i], i >= n ? 7 : i < kRows / 2 ? 1 : 0) << i << " of " << n;
+    }
+    const std::size_t missed = n - std::min(n, kRows / 2);
+    ASSERT_EQ(lookup.number.get().front(), missed);
+    for (std::size_t i = 0; i < missed; ++i) ASSERT_EQ(listed[i], kRows / 2 + i);
+  }
+}
+
 // Goal: a table grows behind lookups that are under way.
 // Method: lookups in a held stream; another thread puts rows until the table has grown twice, and
 //         does not end before the stream goes on.
@@ -336,11 +370,10 @@ TEST_F(HashRowsOnGpu, StoresEndBehindThem) {
   other.join();
 }
 
-// Goal: rows that are pinned are found without a wait, whatever others ask for, until they are let
-//       go.
+// Goal: rows that are pinned are found, whatever others ask for, until they are let go.
 // Method: a cache of a thousand rows, of which three hundred are pinned again and again, while two
-//         threads look up all others and a third one's lookups are always under way; what is pinned
-//         is looked up in a stream that is held. Then thirds are pinned in turn: places come back.
+//         threads look up all others and a third one's lookups are always under way. Then thirds
+//         are pinned in turn: places come back.
 // Mutation: pins that an admission takes, that count twice, or are let go under a lookup.
 TEST_F(HashRowsOnGpu, PinnedOnesStay) {
   constexpr std::size_t kPinned = 300;
@@ -381,19 +414,17 @@ TEST_F(HashRowsOnGpu, PinnedOnesStay) {
       (void)lookup.check(kPinned);
     });
   }
-  const Lookup held(kPinned);
+  const Lookup pinned(kPinned);
   const HeldStream own;
-  held.ids.put(ids_of(0, kPinned), stream_.get());
+  pinned.ids.put(ids_of(0, kPinned), stream_.get());
   for (int turn = 0; turn < 20; ++turn) {
     const auto pins = pin(0, kPinned, own);
     const auto again = pin(0, kPinned, own);
     EXPECT_EQ(pins->Rows(), again->Rows());
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
-    stream_.hold();
-    EXPECT_TRUE(store_->FindCachedRows(held.rows_at(stream_)).ok());
-    EXPECT_FALSE(stream_.has_given_up());
-    stream_.release();
-    EXPECT_EQ(held.check(0), pins->Rows());
+    EXPECT_TRUE(store_->FindCachedRows(pinned.rows_at(stream_)).ok());
+    EXPECT_EQ(cudaStreamSynchronize(stream_.get()), cudaSuccess);
+    EXPECT_EQ(pinned.check(0), pins->Rows());
   }
   stops = true;
   for (std::thread& other : others) other.join();

@@ -261,7 +261,8 @@ BRECCIA_HD std::uint64_t copy_of(const Group& group, const CacheRef& cache, std:
 
 /// What a cache has of payloads.
 /// Shape   row[count], the number of each one's copy; code[count], kPresent: there is one.
-///         found[i] becomes 1 then, else 0. missing: those that have a value and no copy.
+///         found[i] becomes 1 then, else 0, for the first *asked; the others are absent, and their
+///         found stays. missing: those that have a value and no copy.
 /// Launch  lane l of a group: payload first + l. Nobody admits meanwhile.
 struct FindCached {
   CacheRef cache;
@@ -271,13 +272,16 @@ struct FindCached {
   Code* code;
   std::uint8_t* found;
   MissingRef missing;
+  const std::uint64_t* asked;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    const std::uint64_t n = *asked;
     const auto is_missing = group.per_lane([&](int lane) {
       const std::uint64_t i = first + static_cast<std::uint64_t>(lane);
-      return i < count && look(group, i);
+      if (i >= n && i < count) code[i] = Code::kAbsent;
+      return i < n && look(group, i);
     });
     const exec::LaneMask left = group.ballot([&](int lane) { return is_missing[lane]; });
     if (left == 0) return;

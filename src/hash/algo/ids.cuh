@@ -19,19 +19,41 @@ BRECCIA_HD inline std::uint64_t byte_swapped(std::uint64_t word) {
   return word >> 32 | word << 32;
 }
 
-/// Item i: the number by which an index knows the key whose bytes are those of id[i].
-struct NumberIds {
-  const std::uint64_t* id;
-  std::uint64_t* number;
-  std::uint64_t count;
-  std::uint64_t* cleared;  // becomes 0, for a launch behind this one; null: nothing does
+/// What the kernels of a lookup count.
+struct LookupCounts {
+  std::uint64_t missing;  // rows that are to be brought
+  std::uint64_t asked;    // ids
+};
+
+/// Item 0: *to becomes *from, which may lie in a caller's memory.
+struct CopyNumber {
+  const std::uint64_t* from;
+  std::uint64_t* to;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, 1, [&](std::uint64_t) { *to = *from; });
+  }
+};
+
+/// Item i: the number by which an index knows the key whose bytes are those of id[i], or 0 where i
+/// is not below *asked, so that all of those ask for one bucket.
+/// Shape   counts, if not null, become {0, how many are asked for}; asked null: all `count`.
+struct NumberIds {
+  const std::uint64_t* id;
+  std::uint64_t* number;
+  std::uint64_t count;
+  LookupCounts* counts;
+  const std::uint64_t* asked;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    const std::uint64_t n = asked == nullptr || *asked > count ? count : *asked;
     exec::each_item(group, first, count, [&](std::uint64_t i) {
-      number[i] = byte_swapped(id[i]);
-      if (i == 0 && cleared != nullptr) *cleared = 0;
+      number[i] = i < n ? byte_swapped(id[i]) : 0;
+      if (i == 0 && counts != nullptr) *counts = {.missing = 0, .asked = n};
     });
   }
 };

@@ -8,19 +8,22 @@
 
 namespace breccia::hash::algo {
 
-/// Item i: number[i] becomes i, and flag[i] says whether found[i] is 0.
+/// Item i: number[i] becomes i, and flag[i] says whether found[i] is 0 and i below *asked, if that
+/// is not null.
 struct FlagMissing {
   const std::uint8_t* found;
   std::uint32_t* number;
   std::uint8_t* flag;
   std::uint64_t count;
+  const std::uint64_t* asked;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    const std::uint64_t n = asked == nullptr ? count : *asked;
     exec::each_item(group, first, count, [&](std::uint64_t i) {
       number[i] = static_cast<std::uint32_t>(i);
-      flag[i] = found[i] == 0 ? 1 : 0;
+      flag[i] = i < n && found[i] == 0 ? 1 : 0;
     });
   }
 };

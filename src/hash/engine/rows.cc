@@ -36,8 +36,8 @@ bool divides_by_8(const void* at) { return reinterpret_cast<std::uintptr_t>(at) 
 Status check_ids(const IdRows& ids) {
   if (ids.count == 0) return Status::OK();
   if (ids.ids == nullptr) return Status::InvalidArgument("ids that are nowhere");
-  if (!divides_by_8(ids.ids)) {
-    return Status::InvalidArgument("ids that do not lie at multiples of 8 bytes");
+  if (!divides_by_8(ids.ids) || !divides_by_8(ids.count_at)) {
+    return Status::InvalidArgument("ids or count_at that do not lie at multiples of 8 bytes");
   }
   if (ids.count > limits::kBatchRequestsMax) {
     return Status::InvalidArgument("more ids than a batch may have", "divide them");
@@ -53,8 +53,8 @@ Status check(const IdRows& rows, std::size_t alignment) {
     return Status::InvalidArgument("ids or rows that are nowhere");
   }
   BRECCIA_TRY(check_row_bytes(rows.row_bytes));
-  if (!divides_by_8(rows.ids) || !divides_by_8(rows.rows)) {
-    return Status::InvalidArgument("ids or rows that do not lie at multiples of 8 bytes");
+  if (!divides_by_8(rows.ids) || !divides_by_8(rows.rows) || !divides_by_8(rows.count_at)) {
+    return Status::InvalidArgument("ids, rows or count_at that do not lie at multiples of 8 bytes");
   }
   // A frame has room for its records and a page of what is around them.
   constexpr std::uint64_t kBytesMax = limits::kFrameBytesMax - 4096;
@@ -79,6 +79,7 @@ Status check_missing(const IdRows& rows) {
   return Status::OK();
 }
 
+/// Of rows that are counted.
 IdsRef ids_of(const IdRows& rows) { return {rows.ids, rows.count, rows.stream}; }
 
 /// What PinRows has work space for.
@@ -106,9 +107,10 @@ int Engine::Device() const {
   return device_->kind() == exec::DeviceKind::kCuda ? device_->number() : -1;
 }
 
-Status Engine::FindRows(const IdRows& rows) {
+Status Engine::FindRows(const IdRows& given) {
   return base::or_memory_limit([&] {
-    BRECCIA_TRY(check_lookup(rows));
+    BRECCIA_TRY(check_lookup(given));
+    BRECCIA_TAKE(const IdRows rows, counted(given));
     if (rows.count > 0) {
       Status found = find_on_device(rows);
       if (found.IsNotSupported()) found = find_by_batch(rows);
@@ -126,11 +128,12 @@ Status Engine::FindCachedRows(const IdRows& rows) {
   return found.IsNotSupported() ? FindRows(rows) : base::copy_of(found);
 }
 
-Status Engine::PinRows(const IdRows& ids, std::unique_ptr<RowPins>* pins) {
+Status Engine::PinRows(const IdRows& given, std::unique_ptr<RowPins>* pins) {
   return base::or_memory_limit([&] {
     BRECCIA_TRY(check_open());
-    BRECCIA_TRY(check_ids(ids));
-    if (ids.count > 0) BRECCIA_TRY(check_row_bytes(ids.row_bytes));
+    BRECCIA_TRY(check_ids(given));
+    if (given.count > 0) BRECCIA_TRY(check_row_bytes(given.row_bytes));
+    BRECCIA_TAKE(const IdRows ids, counted(given));
     std::unique_ptr<Pins> made;
     std::size_t done = 0;
     if (ids.count > 0 && caches(ids)) made = backend_->make_pins(row_cache_);
@@ -158,6 +161,24 @@ Status Engine::check_lookup(const IdRows& rows) const {
   return Status::OK();
 }
 
+/// With the number of ids as `count`.
+Result<IdRows> Engine::counted(const IdRows& rows) {
+  if (rows.count_at == nullptr || rows.count == 0) return rows;
+  std::uint64_t count = 0;
+  if (Device() >= 0 || state_->knows_ids()) {
+    BRECCIA_TRY(base::with_patience([&] {
+      BRECCIA_TAKE(count, backend_->read_number(rows.count_at, rows.stream));
+      return Status::OK();
+    }));
+  } else {
+    count = *rows.count_at;
+  }
+  IdRows counted = rows;
+  counted.count_at = nullptr;
+  counted.count = std::min<std::size_t>(count, rows.count);
+  return counted;
+}
+
 /// Where the arrays lie on the host, and the device has no part in the lookup, it need not even be
 /// there any more.
 Status Engine::list_missing(const IdRows& rows) {
@@ -176,10 +197,11 @@ Status Engine::list_missing(const IdRows& rows) {
   return Status::OK();
 }
 
-Status Engine::PutRows(const WriteOptions& options, const IdRows& rows) {
+Status Engine::PutRows(const WriteOptions& options, const IdRows& given) {
   return base::or_memory_limit([&] {
     BRECCIA_TRY(check_open());
-    BRECCIA_TRY(check(rows, options_.row_alignment));
+    BRECCIA_TRY(check(given, options_.row_alignment));
+    BRECCIA_TAKE(const IdRows rows, counted(given));
     if (rows.count == 0) return Status::OK();
     if (!state_->knows_ids()) return put_by_batch(options, rows);
     return write_on_device(options, {ids_of(rows), static_cast<const char*>(rows.rows),
@@ -187,10 +209,11 @@ Status Engine::PutRows(const WriteOptions& options, const IdRows& rows) {
   });
 }
 
-Status Engine::DeleteRows(const WriteOptions& options, const IdRows& ids) {
+Status Engine::DeleteRows(const WriteOptions& options, const IdRows& given) {
   return base::or_memory_limit([&] {
     BRECCIA_TRY(check_open());
-    BRECCIA_TRY(check_ids(ids));
+    BRECCIA_TRY(check_ids(given));
+    BRECCIA_TAKE(const IdRows ids, counted(given));
     if (ids.count == 0) return Status::OK();
     if (state_->knows_ids()) {
       const auto header = record::RecordHeader::make(record::Op::kDelete, sizeof(std::uint64_t), 0);
@@ -231,7 +254,11 @@ Status Engine::find_on_device(const IdRows& rows) {
 Status Engine::begin_to_find(const IdRows& rows) {
   if (!caches(rows) || !state_->knows_ids()) return Status::NotSupported();
   const auto lookup = backend_->make_begun_lookup(
-      *row_cache_, {ids_of(rows), static_cast<char*>(rows.rows), rows.row_bytes, rows.found},
+      *row_cache_,
+      {{rows.ids, rows.count, rows.stream, rows.count_at},
+       static_cast<char*>(rows.rows),
+       rows.row_bytes,
+       rows.found},
       {rows.found, rows.count, rows.missing, rows.missing_count, rows.stream});
   RowPlaces places;
   BRECCIA_TRY(state_->find(lookup.get(), &places));

@@ -53,7 +53,7 @@ class BegunLookup final : public RowLookup {
     } else {
       return begin(*x, own, search, list, [&] {
         BRECCIA_TRY(x->finish());
-        note(cache_, search, x->words());
+        note(cache_, x->words());
         return Status::OK();
       });
     }
@@ -65,9 +65,11 @@ class BegunLookup final : public RowLookup {
   using X = std::decay_t<decltype(*std::declval<Tenant&>().executor().take())>;
   static constexpr bool kIsAsync = X::kIsAsync;
 
-  static void note(PoolCache& cache, const CacheSearch& search, const std::uint64_t* missing) {
-    BRECCIA_ASSERT(*missing <= search.count());
-    cache.note(search.count(), search.count() - *missing);
+  /// What the lookup counted, as the host has it.
+  static void note(PoolCache& cache, const std::uint64_t* words) {
+    const auto [missing, asked] = std::pair(words[0], words[1]);
+    BRECCIA_ASSERT(missing <= asked);
+    if (asked > 0) cache.note(asked, asked - missing);
   }
 
   /// What was launched, and what it uses. The cache waits for it before it ends.
@@ -87,7 +89,7 @@ class BegunLookup final : public RowLookup {
       // A device that is lost says so to the caller's stream, too.
       const bool is_answered = executor->finish().ok();
       is_finished = true;
-      if (is_answered) note(cache, search, executor->words());
+      if (is_answered) note(cache, executor->words());
     }
 
     PoolCache& cache;
@@ -109,7 +111,8 @@ class BegunLookup final : public RowLookup {
     BRECCIA_TRY(Call(x, table, search.requests(), algo::WordKeys()).begin_find([&] {
       BRECCIA_TRY(search.launch_rows(x, cache_.ref()));
       BRECCIA_TRY(x.copy_out(x.words(), search.missing_count(), 1));
-      if (list.has_value()) BRECCIA_TRY(list->launch(x, missing_));
+      BRECCIA_TRY(x.copy_out(x.words() + 1, search.asked(), 1));
+      if (list.has_value()) BRECCIA_TRY(list->launch(x, missing_, search.asked()));
       BRECCIA_TRY(x.leave());
       return end();
     }));

@@ -28,7 +28,7 @@ class CacheSearch {
     }
     BRECCIA_TAKE(search.code_, exec::make_array<Code>(x, search.count()));
     BRECCIA_TAKE(search.request_, exec::make_array<std::uint32_t>(x, search.count()));
-    BRECCIA_TAKE(search.missing_count_, exec::make_array<std::uint64_t>(x, 1));
+    BRECCIA_TAKE(search.counts_, exec::make_array<algo::LookupCounts>(x, 1));
     return Result<CacheSearch>(std::move(search));
   }
 
@@ -37,8 +37,8 @@ class CacheSearch {
   /// Launches what makes numbers of ids.
   template <class X>
   Status launch_numbers(X& x) const {
-    return x.template launch<32>(
-        count(), algo::NumberIds{out_.ids.id, number_.data(), count(), missing_count_.data()});
+    return x.template launch<32>(count(), algo::NumberIds{out_.ids.id, number_.data(), count(),
+                                                          counts_.data(), out_.ids.asked});
   }
   /// What finds their payloads, in a table.
   [[nodiscard]] RequestsRef requests() const {
@@ -56,7 +56,8 @@ class CacheSearch {
                          row_.data(),
                          code_.data(),
                          out_.found,
-                         {request_.data(), missing_payload_.data(), missing_count_.data()}}));
+                         {request_.data(), missing_payload_.data(), &counts_.data()->missing},
+                         asked()}));
     if (cache.set_count == 0) return Status::OK();
     const algo::RowsRef rows{.bytes = cache.rows, .shape = algo::RowShape::of(0, out_.row_bytes)};
     return with_row_words(
@@ -67,13 +68,15 @@ class CacheSearch {
         });
   }
 
+  /// In the backend's memory, behind launch_numbers(): how many of the ids count.
+  [[nodiscard]] const std::uint64_t* asked() const { return &counts_.data()->asked; }
   /// Payloads of all of them, in the backend's memory, behind what finds them.
   [[nodiscard]] const std::uint64_t* payload() const { return payload_.data(); }
 
   // ---- what has a payload, but no row in the cache, in the backend's memory ----
 
   /// One number: how many they are.
-  [[nodiscard]] const std::uint64_t* missing_count() const { return missing_count_.data(); }
+  [[nodiscard]] const std::uint64_t* missing_count() const { return &counts_.data()->missing; }
   [[nodiscard]] const std::uint64_t* missing_payload() const { return missing_payload_.data(); }
   /// Whose they are.
   [[nodiscard]] const std::uint32_t* missing_request() const { return request_.data(); }
@@ -82,7 +85,8 @@ class CacheSearch {
   explicit CacheSearch(const RowsOutRef& out) : out_(out) {}
 
   RowsOutRef out_;
-  exec::Array<std::uint64_t> number_, payload_, row_, missing_payload_, missing_count_;
+  exec::Array<std::uint64_t> number_, payload_, row_, missing_payload_;
+  exec::Array<algo::LookupCounts> counts_;
   exec::Array<Code> code_;
   exec::Array<std::uint32_t> request_;
 };

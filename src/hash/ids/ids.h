@@ -21,6 +21,8 @@ struct IdsRef {
   const std::uint64_t* id = nullptr;
   std::uint64_t count = 0;
   void* stream = nullptr;
+  /// Of begun lookups: where it lies how many they are, `count` at most; null: `count`.
+  const std::uint64_t* asked = nullptr;
 };
 
 /// Where rows of ids go.

@@ -29,14 +29,15 @@ class MissingList {
     return Result<MissingList>(std::move(list));
   }
 
-  /// Launches what lists them, behind what says which were found.
+  /// Launches what lists them, behind what says which were found: those of the first *asked, which
+  /// is a number of the backend's memory, or, if it is null, of all.
   template <class X>
-  Status launch(X& x, const MissingListRef& list) const {
+  Status launch(X& x, const MissingListRef& list, const std::uint64_t* asked) const {
     const std::uint64_t n = list.count;
     BRECCIA_TRY(exec::clear(x, count_.data(), 1));
     if (n > 0) {
-      BRECCIA_TRY(
-          x.template launch<32>(n, algo::FlagMissing{list.found, number_.data(), flag_.data(), n}));
+      BRECCIA_TRY(x.template launch<32>(
+          n, algo::FlagMissing{list.found, number_.data(), flag_.data(), n, asked}));
       BRECCIA_TRY(x.select_here(number_.data(), flag_.data(), n, listed_.data(), count_.data()));
     }
     // What a caller has is no memory of the executor's pool, which is all that it writes.
@@ -58,7 +59,7 @@ Status list_missing_on(X& x, const MissingListRef& list) {
   BRECCIA_TAKE(const MissingList lister, MissingList::make(x, list.count));
   const exec::Finish finish(x);
   BRECCIA_TRY(x.follow(list.stream));
-  BRECCIA_TRY(lister.launch(x, list));
+  BRECCIA_TRY(lister.launch(x, list, nullptr));
   return x.finish();
 }
 

@@ -30,6 +30,7 @@ class PoolRowRecords final : public RowRecords {
     const std::uint64_t row_bytes = rows.header.value_bytes;
     const std::uint64_t record_bytes = rows.header.record_bytes();
     auto made = std::unique_ptr<PoolRowRecords>(new PoolRowRecords(device, n, rows.header));
+    BRECCIA_ASSERT(rows.ids.asked == nullptr);
     BRECCIA_ASSERT(record_bytes == rows.header.value_offset() + row_bytes);
     const std::uint64_t piece = std::clamp<std::uint64_t>(kPieceBytes / record_bytes, 1, n);
     BRECCIA_TAKE(const auto records, exec::make_array<std::byte>(x, piece * record_bytes));
@@ -43,8 +44,8 @@ class PoolRowRecords final : public RowRecords {
     std::byte* const host = made->host_.extend(made->bytes());
     const exec::Finish finish(x);
     BRECCIA_TRY(x.follow(rows.ids.stream));
-    BRECCIA_TRY(
-        x.template launch<32>(n, algo::NumberIds{rows.ids.id, made->number_.data(), n, nullptr}));
+    BRECCIA_TRY(x.template launch<32>(
+        n, algo::NumberIds{rows.ids.id, made->number_.data(), n, nullptr, nullptr}));
     algo::WriteRecords write;
     std::memcpy(&write.header, &rows.header, sizeof rows.header);
     write.record = reinterpret_cast<std::uint64_t*>(records.data());

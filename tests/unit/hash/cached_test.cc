@@ -60,7 +60,8 @@ class Rows {
                          place.data(),
                          code.data(),
                          found.data(),
-                         {request.data(), missing.data(), &count}});
+                         {request.data(), missing.data(), &count},
+                         &n});
     for (std::uint64_t i = 0; i < n; ++i) {
       EXPECT_TRUE(found[i] == 0 || rows_[place[i]] == row_of(payload[i])) << i;
       row[i] = row_of(payload[i]);
@@ -346,8 +347,8 @@ TEST(HashCached, ThreadsTakeDifferentPlaces) {
 // counted behind each call; a set that refuses has seven other rows that are pinned, or that one
 // fifteen times; behind the last holder every row goes.
 // Mutation: bytes that are read behind payloads alone; a bit that is taken twice; pins that are
-// halved with credits, aged away, or taken with a place; a random place that is pinned; a place that
-// is taken while rows are pinned that are there; a refusal where others are filling.
+// halved with credits, aged away, or taken with a place; a random place that is pinned; a place
+// that is taken while rows are pinned that are there; a refusal where others are filling.
 TEST(HashCached, PinnedRowsStay) {
   for (const std::uint64_t seed : testing::seeds_to_run(300)) {
     SCOPED_TRACE(testing::replay_command(seed));

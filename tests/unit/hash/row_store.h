@@ -3,12 +3,14 @@
 #include <breccia/hash_store.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -44,8 +46,9 @@ template <std::uint64_t kBytes>
 class CallOf {
  public:
   using Row = std::array<char, kBytes>;
-  /// What a list of missing ones has where nothing was written.
+  /// What a list of missing ones has where nothing was written, and what `found` has.
   static constexpr std::uint32_t kNone = ~0U;
+  static constexpr std::uint8_t kNotWritten = 7;
 
   explicit CallOf(const HashStore& store) {
     if (store.Device() < 0) {
@@ -75,9 +78,12 @@ class CallOf {
   }
   Status pin(HashStore* store, std::unique_ptr<RowPins>* pins) {
     return run([&](const IdRows& all) {
-      return store->PinRows(
-          {.ids = all.ids, .count = all.count, .row_bytes = all.row_bytes, .stream = all.stream},
-          pins);
+      return store->PinRows({.ids = all.ids,
+                             .count = all.count,
+                             .row_bytes = all.row_bytes,
+                             .stream = all.stream,
+                             .count_at = all.count_at},
+                            pins);
     });
   }
   Status put(HashStore* store, const WriteOptions& options) {
@@ -85,7 +91,9 @@ class CallOf {
   }
   Status erase(HashStore* store, const WriteOptions& options) {
     return run([&](const IdRows& all) {
-      return store->DeleteRows(options, {.ids = all.ids, .count = all.count, .stream = all.stream});
+      return store->DeleteRows(
+          options,
+          {.ids = all.ids, .count = all.count, .stream = all.stream, .count_at = all.count_at});
     });
   }
 
@@ -95,10 +103,15 @@ class CallOf {
   bool asks_missing = false;  // find(): which of them are not there, too
   std::vector<std::uint32_t> missing;
   std::uint64_t missing_count = kNone;
+  /// So many of them count, which is said on the device.
+  std::optional<std::uint64_t> count_there;
+  [[nodiscard]] std::uint64_t count() const {
+    return std::min<std::uint64_t>(count_there.value_or(ids.size()), ids.size());
+  }
 
  private:
   void forget_found() {
-    found.assign(ids.size(), 7);
+    found.assign(ids.size(), kNotWritten);
     missing.assign(ids.size(), kNone);
     missing_count = kNone;
   }
@@ -126,7 +139,11 @@ class CallOf {
     BRECCIA_TAKE(const auto rows_there, exec::Array<char>::make(pool, ids.size() * kBytes));
     BRECCIA_TAKE(const auto found_there, exec::Array<std::uint8_t>::make(pool, ids.size()));
     BRECCIA_TAKE(const auto missing_there, exec::Array<std::uint32_t>::make(pool, ids.size()));
-    BRECCIA_TAKE(const auto count_there, exec::Array<std::uint64_t>::make(pool, 1));
+    BRECCIA_TAKE(const auto missing_count_there, exec::Array<std::uint64_t>::make(pool, 1));
+    BRECCIA_TAKE(const auto own_count, exec::Array<std::uint64_t>::make(pool, 1));
+    std::uint64_t own = count_there.value_or(0);
+    BRECCIA_TRY(backend_->copy_in(reinterpret_cast<char*>(own_count.data()),
+                                  reinterpret_cast<const char*>(&own), sizeof own));
     const auto bring = [&](auto&& copy) {
       BRECCIA_TRY(copy(reinterpret_cast<char*>(ids_there.data()),
                        reinterpret_cast<char*>(ids.data()), ids_there.bytes()));
@@ -134,8 +151,8 @@ class CallOf {
           copy(rows_there.data(), reinterpret_cast<char*>(rows.data()), rows_there.bytes()));
       BRECCIA_TRY(copy(reinterpret_cast<char*>(missing_there.data()),
                        reinterpret_cast<char*>(missing.data()), missing_there.bytes()));
-      BRECCIA_TRY(copy(reinterpret_cast<char*>(count_there.data()),
-                       reinterpret_cast<char*>(&missing_count), count_there.bytes()));
+      BRECCIA_TRY(copy(reinterpret_cast<char*>(missing_count_there.data()),
+                       reinterpret_cast<char*>(&missing_count), missing_count_there.bytes()));
       return copy(reinterpret_cast<char*>(found_there.data()),
                   reinterpret_cast<char*>(found.data()), found_there.bytes());
     };
@@ -148,7 +165,8 @@ class CallOf {
                      .row_bytes = kBytes,
                      .found = found_there.data(),
                      .missing = asks_missing ? missing_there.data() : nullptr,
-                     .missing_count = asks_missing ? count_there.data() : nullptr}));
+                     .missing_count = asks_missing ? missing_count_there.data() : nullptr,
+                     .count_at = count_there.has_value() ? own_count.data() : nullptr}));
     return bring([&](char* there, char* here, std::uint64_t bytes) {
       return backend_->copy_out(here, there, bytes);
     });
@@ -208,6 +226,10 @@ class RowStore : public ::testing::Test {
   void put(base::Random& random, Model* model);
   void erase(base::Random& random, Model* model);
   void pin(base::Random& random, const Model& model);
+  /// Sometimes fewer of a call's ids count, or all and a number that is larger.
+  static void say_count(base::Random& random, Call* call) {
+    if (random.one_in(3)) call->count_there = random.below(call->ids.size() + 10);
+  }
   static WriteOptions some_durability(base::Random& random) {
     const Durability durabilities[] = {Durability::kNone, Durability::kDefault, Durability::kSync};
     WriteOptions options;
@@ -234,10 +256,9 @@ class RowStore : public ::testing::Test {
 inline void RowStore::put(base::Random& random, Model* model) {
   Call call(*engine_);
   Model after = *model;
-  for (std::uint64_t i = random.below(100); i > 0; --i) {
-    call.add(some_id(random), some_row(random));
-    after[call.ids.back()] = call.rows.back();
-  }
+  for (std::uint64_t i = random.below(100); i > 0; --i) call.add(some_id(random), some_row(random));
+  say_count(random, &call);
+  for (std::size_t i = 0; i < call.count(); ++i) after[call.ids[i]] = call.rows[i];
   const Status status = call.put(engine_.get(), some_durability(random));
   if (!status.ok()) {
     // Nothing of it was done: the device failed before the batch had a place in the log.
@@ -252,8 +273,9 @@ inline void RowStore::erase(base::Random& random, Model* model) {
   Model after = *model;
   for (std::uint64_t i = random.below(random.one_in(2) ? 4 : 100); i > 0; --i) {
     call.add(some_id(random), Row{});
-    after.erase(call.ids.back());
   }
+  say_count(random, &call);
+  for (std::size_t i = 0; i < call.count(); ++i) after.erase(call.ids[i]);
   const Status status = call.erase(engine_.get(), some_durability(random));
   if (!status.ok()) {
     ASSERT_TRUE(may_fail_) << status.ToString();
@@ -271,10 +293,9 @@ inline void RowStore::pin(base::Random& random, const Model& model) {
   }
   Call call(*engine_);
   std::uint64_t there = 0;
-  for (std::uint64_t i = random.below(60); i > 0; --i) {
-    call.add(some_id(random), Row{});
-    there += model.count(call.ids.back());
-  }
+  for (std::uint64_t i = random.below(60); i > 0; --i) call.add(some_id(random), Row{});
+  say_count(random, &call);
+  for (std::size_t i = 0; i < call.count(); ++i) there += model.count(call.ids[i]);
   std::unique_ptr<RowPins> pins;
   const Status status = call.pin(engine_.get(), &pins);
   if (!status.ok()) {
@@ -291,6 +312,7 @@ inline void RowStore::find(base::Random& random, const Model& model) {
   Call call(*engine_);
   const std::uint64_t count = random.below(150);
   for (std::uint64_t i = 0; i < count; ++i) call.add(some_id(random), Row{});
+  say_count(random, &call);
   call.asks_missing = random.one_in(2);
   const bool is_of_cache = random.one_in(3);
   const Status status = is_of_cache ? call.find_cached(engine_.get()) : call.find(engine_.get());
@@ -300,6 +322,11 @@ inline void RowStore::find(base::Random& random, const Model& model) {
   }
   std::vector<std::uint32_t> missing;
   for (std::uint64_t i = 0; i < count; ++i) {
+    if (i >= call.count()) {
+      ASSERT_EQ(call.found[i], Call::kNotWritten) << i;
+      ASSERT_EQ(call.rows[i], Row{}) << i;
+      continue;
+    }
     const auto at = model.find(call.ids[i]);
     if (is_of_cache) {
       ASSERT_LE(call.found[i], at == model.end() ? 0 : 1) << i;
