@@ -19,9 +19,9 @@ namespace breccia {
 /// Shape   ids[count], rows[count * row_bytes], found[count]; row_bytes and the rows' address
 ///         divide by 8. missing[count] and one missing_count, or neither. All of them lie in memory
 ///         of the store's device (HashStore::Device); missing_count may also lie in memory of the
-///         host that the device writes to, as what is pinned. Where count_at is not null, the number
-///         of ids lies there, in the device's memory, too, and `count` is the most that it may be:
-///         what is behind it is neither read nor written, though it costs kernels some time.
+///         host that the device writes to, as what is pinned. Where count_at is not null, the
+///         number of ids lies there, in the device's memory, too, and `count` is the most that it
+///         may be: what is behind it is neither read nor written, but costs kernels some time.
 /// Units   row_bytes: bytes.
 /// Order   the arrays are read and written behind what `stream` has to do by then, a cudaStream_t;
 ///         null: the default stream. Without a GPU it says nothing.

@@ -242,8 +242,8 @@ TEST_F(HashRowsOnGpu, CachedOnesNeedNoWait) {
 }
 
 // Goal: how many ids count may be known to the stream alone, without a wait.
-// Method: lookups of whose ids a third, all, or more than all count, as the stream says that is held;
-//         the rest of each array stays as it was.
+// Method: lookups of whose ids a third, all, or more than all count, as the stream says that is
+//         held; the rest of each array stays as it was.
 // Mutation: a count that the host reads; rows, or what is missing, of ids that do not count.
 TEST_F(HashRowsOnGpu, StreamsSayHowManyIds) {
   const Lookup lookup(kRows);

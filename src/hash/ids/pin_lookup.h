@@ -25,20 +25,24 @@ class PoolPins final : public Pins {
   }
 
   /// Called before bits are asked for.
-  /// Errors  MemoryLimit; IOError: the device.
+  /// Errors  MemoryLimit.
+  Status make_bits() {
+    return own_.front().bits.data() == nullptr ? cache_->make_bits(&own_.front()) : Status::OK();
+  }
+  /// Launches what clears them, the first time.
   template <class X>
-  Status make_bits(X& x) {
-    return own_.front().bits.data() == nullptr ? cache_->make_bits(x, &own_.front()) : Status::OK();
+  Status clear_bits(X& x) {
+    if (may_have_set_bits_) return Status::OK();
+    const auto& bits = own_.front().bits;
+    BRECCIA_TRY(exec::clear(x, bits.data(), bits.count()));
+    may_have_set_bits_ = true;
+    return Status::OK();
   }
 
   [[nodiscard]] std::uint64_t rows() const override { return own_.front().count; }
   [[nodiscard]] std::uint64_t refused() const override { return refused_; }
   [[nodiscard]] PoolCache& cache() const { return *cache_; }
-  /// Kernels may set some.
-  [[nodiscard]] algo::PinBits* bits() {
-    may_have_set_bits_ = true;
-    return own_.front().bits.data();
-  }
+  [[nodiscard]] algo::PinBits* bits() const { return own_.front().bits.data(); }
   void note(std::uint64_t pinned, std::uint64_t refused) {
     own_.front().count += pinned;
     refused_ += refused;
@@ -70,9 +74,9 @@ class PinLookup final : public PoolRowLookup<Tenant> {
     found_ = {};
     is_pinned_ = {};
     counts_ = {};
+    BRECCIA_TRY(pins_.make_bits());
     {
       BRECCIA_TAKE(auto x, tenant_.executor());
-      BRECCIA_TRY(pins_.make_bits(*x));
       BRECCIA_TAKE(rows_, exec::make_array<char>(*x, this->count() * this->shape().bytes()));
       for (exec::Array<std::uint8_t>* const column : {&found_, &is_pinned_}) {
         BRECCIA_TAKE(*column, exec::make_array<std::uint8_t>(*x, this->count()));
@@ -93,9 +97,10 @@ class PinLookup final : public PoolRowLookup<Tenant> {
       pins_.note(0, this->count());
       return Status::OK();
     }
-    BRECCIA_TRY(cache.let_go(*x));
     algo::PinCounts counts;
     const exec::Finish finish(*x);
+    BRECCIA_TRY(cache.let_go(*x));
+    BRECCIA_TRY(pins_.clear_bits(*x));
     BRECCIA_TRY(exec::clear(*x, is_pinned_.data(), this->count()));
     BRECCIA_TRY(exec::clear(*x, counts_.data(), 1));
     BRECCIA_TRY(launch(*x, ref));

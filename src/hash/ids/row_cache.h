@@ -84,15 +84,11 @@ class PoolCache final : public Cache {
     exec::Array<algo::PinBits> bits;
     std::uint64_t count = 0;  // of bits that are set; whoever sets one counts it
   };
-  /// Errors  MemoryLimit; IOError: the device.
-  template <class X>
-  Status make_bits(X& x, Pins* pins) {
-    const std::uint64_t words = algo::pin_words_of(room_);
-    BRECCIA_TAKE(auto bits, exec::Array<algo::PinBits>::make(tenant_->pool(), words));
-    const exec::Finish finish(x);
-    BRECCIA_TRY(exec::clear(x, bits.data(), words));
-    BRECCIA_TRY(x.finish());
-    pins->bits = std::move(bits);
+  /// Makes room for the bits, which the first who launches something with them clears.
+  /// Errors  MemoryLimit.
+  Status make_bits(Pins* pins) const {
+    BRECCIA_TAKE(pins->bits,
+                 exec::Array<algo::PinBits>::make(tenant_->pool(), algo::pin_words_of(room_)));
     return Status::OK();
   }
   void note_pinned(std::uint64_t rows) { pinned_ += rows; }
@@ -102,24 +98,19 @@ class PoolCache final : public Cache {
     const std::lock_guard lock(ended_mutex_);
     if (is_there_) ended_.splice(ended_.end(), ended);
   }
-  /// Lets go what ended holders had pinned. In a section, of which the cache has not given all
-  /// back.
+  /// Launches what lets go what ended holders had pinned. In a section, of which the cache has not
+  /// given all back, and at whose end it is done.
   template <class X>
   Status let_go(X& x) {
-    std::list<Pins> gone;
-    const exec::Finish finish(x);
-    Status launched;
-    {
-      const std::lock_guard lock(ended_mutex_);
-      while (launched.ok() && !ended_.empty()) {
-        const auto& bits = ended_.front().bits;
-        launched =
-            x.template launch<32>(bits.count(), algo::LetGo{ref(), bits.data(), bits.count()});
-        if (launched.ok()) gone.splice(gone.end(), ended_, ended_.begin());
-      }
+    const std::lock_guard lock(ended_mutex_);
+    collected_.clear();
+    while (!ended_.empty()) {
+      const auto& bits = ended_.front().bits;
+      BRECCIA_TRY(
+          x.template launch<32>(bits.count(), algo::LetGo{ref(), bits.data(), bits.count()}));
+      collected_.splice(collected_.end(), ended_, ended_.begin());
     }
-    if (!gone.empty()) BRECCIA_TRY(x.finish());
-    return launched;
+    return Status::OK();
   }
   void note(std::uint64_t lookups, std::uint64_t hits) {
     lookups_ += lookups;
@@ -201,6 +192,7 @@ class PoolCache final : public Cache {
     rows_ = {};
     const std::lock_guard lock(ended_mutex_);
     ended_.clear();
+    collected_.clear();
   }
 
   /// So many admissions in a row that find lookups under way are none.
@@ -214,9 +206,10 @@ class PoolCache final : public Cache {
   exec::Array<Pair> sets_;
   exec::Array<std::uint64_t> misses_;
   exec::Array<char> rows_;
-  std::uint64_t room_ = 0;  // for rows, to begin with
-  std::mutex ended_mutex_;  // guards what follows
-  std::list<Pins> ended_;   // of holders that have ended, in which bits are still set
+  std::uint64_t room_ = 0;     // for rows, to begin with
+  std::mutex ended_mutex_;     // guards what follows
+  std::list<Pins> ended_;      // of holders that have ended, in which bits are still set
+  std::list<Pins> collected_;  // which the last section let go: kernels of it may have read them
   std::atomic<std::uint64_t> lookups_{0}, hits_{0}, turns_{0}, offered_{0}, pinned_{0};
   std::atomic<double> missing_share_{1};
   std::atomic<std::uint64_t> refusals_{0};

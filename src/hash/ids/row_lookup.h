@@ -142,6 +142,7 @@ class PoolRowLookup : public RowLookup {
     if (!section.has_value()) return Status::OK();
     const CacheRef cache = cache_->ref();
     if (cache.set_count == 0) return Status::OK();
+    const exec::Finish finish(x);
     BRECCIA_TRY(cache_->let_go(x));
     cache_->note_offered(missing());
     BRECCIA_TRY(
