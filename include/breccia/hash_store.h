@@ -160,11 +160,12 @@ class HashStore : public Store {
   /// For those of the next step, while this one is at work. Of `ids` only ids, count, count_at,
   /// row_bytes and stream are looked at.
   ///
-  /// What is pinned is what an id has now: one that is written or deleted later has another row, or
-  /// none, which is not. So it is, seldom, where the log was cleaned and the row lies elsewhere by
-  /// then; FindCachedRows says of those that they are missing. Where a device's memory goes to
-  /// others the cache is lost with all that is pinned in it (HashOptions::row_cache_bytes). Where
-  /// there is none for rows of this size all ids are refused.
+  /// A row that PutRows writes meanwhile stays where it is, as it was written, unless lookups that
+  /// FindCachedRows began are under way just then, in other streams, say. A row that is deleted, or
+  /// written by a batch, is not there any more, nor, seldom, one that lies elsewhere in the log by
+  /// then, as that was cleaned; FindCachedRows says of those that they are missing. Where a
+  /// device's memory goes to others the cache is lost with all that is pinned in it
+  /// (HashOptions::row_cache_bytes). Where there is none for rows of this size all ids are refused.
   /// Order   as Submit, some 64 MiB of rows at a moment; done on return. Up to fifteen may have a
   ///         row pinned.
   /// Errors  as FindRows; a failure leaves *pins as it was.
@@ -177,8 +178,10 @@ class HashStore : public Store {
 
   /// Writes a row for each id; of several of one id the last one stays. They become visible at
   /// once, as those of a batch. `rows` is not changed, and `found` not looked at.
+  /// What the device's cache has of the ids is written over, so it has them still.
   /// Order   as Submit, and durable as it is then.
   /// Errors  likewise; InvalidArgument: row_bytes, or how the arrays lie; IOError also: the device.
+  /// Cost    the records over the bus; with a cache, a kernel and a wait more.
   virtual Status PutRows(const WriteOptions& options, const IdRows& rows) = 0;
 
   /// Deletes ids, of which some may be there more than once, or have nothing. They vanish at once,

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -212,6 +213,15 @@ class BackendOn final : public Backend {
     BRECCIA_TAKE(const RequestsRef raise, own.place(*x, first_payload));
     BRECCIA_TRY(run_records(*x, table, raise));
     return own.settle(*x, absent);
+  }
+
+  Status renew_cached(Cache& cache, const RowRecords& records, const RowsInRef& rows) override {
+    auto& own = static_cast<PoolCache&>(cache);
+    BRECCIA_ASSERT(own.row_bytes() == rows.header.value_bytes);
+    BRECCIA_TAKE(auto x, own_.executor());  // before the section, as everybody
+    const std::optional<Section> section = own.section_to_admit();
+    if (!section.has_value()) return Status::OK();
+    return static_cast<const PoolRowRecords&>(records).renew(*x, own.ref(), rows);
   }
 
   Status drop_records(Table& table, RowRecords& records, std::uint64_t* gone) override {

@@ -129,7 +129,7 @@ inline constexpr std::uint64_t kPayloadOperation = 7;
 /// Places that a row may have in a cache: those of its set.
 inline constexpr int kCacheWays = 7;
 
-/// A cache of rows that lie elsewhere, by their payloads (algo/cached.cuh).
+/// A cache of rows that lie elsewhere, by their ids and payloads (algo/cached.cuh).
 /// Shape   sets[set_count * 4], a set's payloads and credits; misses[set_count * 4], how often rows
 ///         of the set were missing; rows: kCacheWays a set, row_bytes each. Without sets it holds
 ///         nothing.
@@ -139,6 +139,9 @@ struct CacheRef {
   std::uint64_t* misses = nullptr;
   char* rows = nullptr;
   RowCachePolicy policy = RowCachePolicy::kFrequency;
+  /// The secret by which ids have their sets, as Secret's.
+  std::uint64_t add = 0;
+  std::uint64_t factor = 0x9e37'79b9'7f4a'7c15;
 };
 
 /// The records of a log where kernels read them, in memory of the host.

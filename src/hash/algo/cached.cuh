@@ -8,12 +8,12 @@
 #include "hash/algo/words.cuh"
 #include "hash/refs.h"
 
-/// Copies of rows that lie in a log, in a device's memory, by their payloads. What a payload points
-/// to never changes, so a copy is never out of date: one of an old version is not asked for any
-/// more, and goes as others come.
+/// Copies of rows that lie in a log, in a device's memory, by their ids and payloads. What a
+/// payload points to never changes, so a copy is never out of date: one of an old version is not
+/// asked for any more, and goes as others come, or has the new version written over it (Renew).
 ///
-/// A row may be in seven places, those of its set. Where the policy is frequency, the cache keeps
-/// the rows that are asked for most often:
+/// A row may be in seven places, those of its id's set. Where the policy is frequency, the cache
+/// keeps the rows that are asked for most often:
 ///
 /// 1. A lookup that finds a row gives it a credit, up to kCreditMax.
 /// 2. One that misses is counted beside the set, in two of 64 counters, which other rows of the set
@@ -45,10 +45,9 @@ BRECCIA_HD inline bool has_value(std::uint64_t payload) {
   return payload != 0 && (payload & kPayloadOperation) == 0;
 }
 
-/// What a payload's set and counters follow from.
-BRECCIA_HD inline std::uint64_t cache_hash_of(std::uint64_t payload) {
-  constexpr std::uint64_t kFactor = 0x9e37'79b9'7f4a'7c15;
-  return exec::permuted(payload, 0, kFactor);
+/// What an id's set and counters follow from.
+BRECCIA_HD inline std::uint64_t cache_hash_of(const CacheRef& cache, std::uint64_t id) {
+  return exec::permuted(id, cache.add, cache.factor);
 }
 BRECCIA_HD inline std::uint64_t set_of(const CacheRef& cache, std::uint64_t hash) {
   return exec::scaled(hash, cache.set_count);
@@ -245,12 +244,14 @@ BRECCIA_HD void give_credit(const Group& group, const SetRef& set, std::uint64_t
                                               credits + more * SetRef::one_of(way));
 }
 
-/// The number of a payload's copy, which gets a credit; kNoCopy: there is none. Called by one lane.
+/// The number of the copy that an id has of a payload, which gets a credit; kNoCopy: there is none.
+/// Called by one lane.
 BRECCIA_SINGLE_SOURCE
 template <class Group>
-BRECCIA_HD std::uint64_t copy_of(const Group& group, const CacheRef& cache, std::uint64_t payload) {
+BRECCIA_HD std::uint64_t copy_of(const Group& group, const CacheRef& cache, std::uint64_t id,
+                                 std::uint64_t payload) {
   if (cache.set_count == 0 || !has_value(payload)) return kNoCopy;
-  const std::uint64_t number = set_of(cache, cache_hash_of(payload));
+  const std::uint64_t number = set_of(cache, cache_hash_of(cache, id));
   const SetRef set = SetRef::of(cache, number);
   const SetSeen seen = SetSeen::read(group, set);
   const int way = seen.way_of(payload);
@@ -266,6 +267,7 @@ BRECCIA_HD std::uint64_t copy_of(const Group& group, const CacheRef& cache, std:
 /// Launch  lane l of a group: payload first + l. Nobody admits meanwhile.
 struct FindCached {
   CacheRef cache;
+  const std::uint64_t* id;
   const std::uint64_t* payload;
   std::uint64_t count;
   std::uint64_t* row;
@@ -305,7 +307,7 @@ struct FindCached {
   template <class Group>
   BRECCIA_HD bool look(const Group& group, std::uint64_t i) const {
     const std::uint64_t one = payload[i];
-    const std::uint64_t copy = copy_of(group, cache, one);
+    const std::uint64_t copy = copy_of(group, cache, id[i], one);
     const bool is_cached = copy != kNoCopy;
     if (is_cached) row[i] = copy;
     code[i] = is_cached ? Code::kPresent : Code::kAbsent;
@@ -341,7 +343,8 @@ struct PutFound {
 };
 
 /// Counts rows that were missing, and takes those into the cache that were it often enough.
-/// Shape   row[requests * words], found[requests]: those of FindCached, all brought by now.
+/// Shape   id[requests], row[requests * words], found[requests]: those of FindCached, all brought
+///         by now.
 /// Launch  item k: missing row k. Nobody else is at the cache.
 /// Order   a place is kFilling while its row is written, so nobody else takes it; its payload is
 ///         released behind the row, for who takes it next. Rows are read in later launches. Where
@@ -351,6 +354,7 @@ struct PutFound {
 template <class Word>
 struct Admit {
   CacheRef cache;
+  const std::uint64_t* id;
   const std::uint64_t* payload;
   const std::uint32_t* request;
   std::uint64_t count;
@@ -364,7 +368,7 @@ struct Admit {
     exec::each_item(group, first, count, [&](std::uint64_t k) {
       const std::uint64_t i = request[k];
       if (found[i] == 0) return;
-      const std::uint64_t hash = cache_hash_of(payload[k]);
+      const std::uint64_t hash = cache_hash_of(cache, id[i]);
       const std::uint64_t set = set_of(cache, hash);
       const int way = claim(group, set, hash, payload[k]);
       if (way < 0) return;
@@ -413,6 +417,43 @@ struct Admit {
       (void)exec::compare_exchange_acq_rel_device(group, word, counters,
                                                   MissCounter::halved(counters));
     }
+  }
+};
+
+/// Writes new versions of rows over those before that are in the cache: what is written at each
+/// step stays there.
+/// Shape   row[count * words], with payload[count]; before[count], code[count]: what the index had
+///         of each id before that, kPresent if anything. Those whose id had something newer by then
+///         are passed over.
+/// Launch  item i: id i. Nobody else is at the cache.
+/// Order   as Admit's. Of an id that is there twice the second one finds what the first one has
+///         written, if it comes behind it; else the newest row is not in the cache, and the first
+///         one's is one that nobody asks for.
+template <class Word>
+struct Renew {
+  CacheRef cache;
+  const std::uint64_t* id;
+  const std::uint64_t* payload;
+  const std::uint64_t* before;
+  const Code* code;
+  std::uint64_t count;
+  const Word* row;
+  std::uint32_t words;
+
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
+    exec::each_item(group, first, count, [&](std::uint64_t i) {
+      if (code[i] != Code::kPresent || !has_value(before[i]) || before[i] >= payload[i]) return;
+      const std::uint64_t number = set_of(cache, cache_hash_of(cache, id[i]));
+      const SetRef set = SetRef::of(cache, number);
+      const int way = SetSeen::read(group, set).way_of(before[i]);
+      if (way < 0) return;
+      const std::uint64_t was = exec::compare_exchange_acq_rel_device(
+          group, set.word(way), before[i], std::uint64_t{SetRef::kFilling});
+      if (was == before[i])
+        fill_place(group, cache, number, way, payload[i], row + i * words, words);
+    });
   }
 };
 

@@ -44,7 +44,8 @@ struct FindRow {
     const std::uint64_t i = first / Group::kWidth;
     const std::uint64_t payload = find(group, byte_swapped(id[i]));
     if (!has_value(payload)) return say(group, i, false, RowState::kDone, 0);
-    const std::uint64_t copy = group.from(0, [&](int) { return copy_of(group, cache, payload); });
+    const std::uint64_t copy =
+        group.from(0, [&](int) { return copy_of(group, cache, id[i], payload); });
     if (copy != kNoCopy) {
       const Word* const from = reinterpret_cast<const Word*>(cache.rows) + copy * words;
       copy_words(group, from, words, row + i * words);

@@ -40,10 +40,10 @@ struct PinCounts {
 
 /// Pins rows, of which those that are not in the cache come in, whatever others they were asked
 /// for.
-/// Shape   row[count * words]; found[count]: whether it is a row, becomes 0 where its set has seven
-///         others that are pinned, or where it is pinned by fifteen others; is_pinned[count]: of
-///         those that are done; bits[pin_words_of(places)]: of the holder; *counts: of all
-///         launches.
+/// Shape   id[count], payload[count], row[count * words]; found[count]: whether it is a row, and
+///         becomes 0 where its set has seven others that are pinned, or where fifteen others have
+///         it; is_pinned[count]: of those that are done; bits[pin_words_of(places)]: of the
+///         holder; *counts: of all launches.
 /// Launch  item i: row i. kPinLaunches of them, numbered from 0 on. Nobody else is at the cache.
 /// Order   places as Admit's. Who takes one has read the set's bytes before its payloads and behind
 ///         them, and they were the same: they are changed behind a place is claimed, and before its
@@ -53,6 +53,7 @@ struct PinCounts {
 template <class Word>
 struct Pin {
   CacheRef cache;
+  const std::uint64_t* id;
   const std::uint64_t* payload;
   std::uint64_t count;
   const Word* row;
@@ -90,7 +91,7 @@ struct Pin {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD Outcome pin(const Group& group, std::uint64_t i) const {
-    const std::uint64_t number = set_of(cache, cache_hash_of(payload[i]));
+    const std::uint64_t number = set_of(cache, cache_hash_of(cache, id[i]));
     const SetRef set = SetRef::of(cache, number);
     const std::uint64_t credits_before = exec::load_acquire_device(group, set.credits());
     const SetSeen seen = SetSeen::read(group, set);

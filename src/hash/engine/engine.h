@@ -145,7 +145,7 @@ class Engine final : public HashStore {
   Status make_row_cache();
   [[nodiscard]] Status check_lookup(const IdRows& rows) const;
   [[nodiscard]] Result<IdRows> counted(const IdRows& rows);
-  [[nodiscard]] bool caches(const IdRows& rows) const;
+  [[nodiscard]] bool caches(std::size_t row_bytes) const;
   Status begin_to_find(const IdRows& rows);
   Status pin(const IdsRef& ids, Pins* pins);
   Status find_on_device(const IdRows& rows);

@@ -136,7 +136,7 @@ Status Engine::PinRows(const IdRows& given, std::unique_ptr<RowPins>* pins) {
     BRECCIA_TAKE(const IdRows ids, counted(given));
     std::unique_ptr<Pins> made;
     std::size_t done = 0;
-    if (ids.count > 0 && caches(ids)) made = backend_->make_pins(row_cache_);
+    if (ids.count > 0 && caches(ids.row_bytes)) made = backend_->make_pins(row_cache_);
     while (made != nullptr && done < ids.count) {
       const std::size_t piece = std::max<std::size_t>(kPinnedBytesAtOnce / ids.row_bytes, 1);
       const std::size_t count = std::min(piece, ids.count - done);
@@ -228,7 +228,7 @@ Status Engine::DeleteRows(const WriteOptions& options, const IdRows& given) {
 /// Errors  NotSupported: the ids are not known on a device.
 Status Engine::find_on_device(const IdRows& rows) {
   if (!state_->knows_ids()) return Status::NotSupported();
-  const bool is_cached = caches(rows);
+  const bool is_cached = caches(rows.row_bytes);
   // Kernels read the log of few rows alone.
   const bool is_read = are_few(rows.count, rows.row_bytes, ground_.few_ids);
   const auto common = is_read ? state_->common_put() : std::nullopt;
@@ -252,7 +252,7 @@ Status Engine::find_on_device(const IdRows& rows) {
 
 /// Errors  NotSupported: the ids are not known on a device, or there is no cache for such rows.
 Status Engine::begin_to_find(const IdRows& rows) {
-  if (!caches(rows) || !state_->knows_ids()) return Status::NotSupported();
+  if (!caches(rows.row_bytes) || !state_->knows_ids()) return Status::NotSupported();
   const auto lookup = backend_->make_begun_lookup(
       *row_cache_,
       {{rows.ids, rows.count, rows.stream, rows.count_at},
@@ -277,9 +277,8 @@ Status Engine::pin(const IdsRef& ids, Pins* pins) {
   });
 }
 
-bool Engine::caches(const IdRows& rows) const {
-  return row_cache_ != nullptr && row_cache_->row_bytes() == rows.row_bytes &&
-         row_cache_->is_there();
+bool Engine::caches(std::size_t row_bytes) const {
+  return row_cache_ != nullptr && row_cache_->row_bytes() == row_bytes && row_cache_->is_there();
 }
 
 Status Engine::write_on_device(const WriteOptions& options, const RowsInRef& rows) {
@@ -295,6 +294,11 @@ Status Engine::write_on_device(const WriteOptions& options, const RowsInRef& row
   BRECCIA_TRY(
       write_frame(log_.get(), commits_.get(), wal::RecordsInOnePiece(records->data()), &ticket));
   note_written(records->count(), records->bytes());
+  if (!records->deletes() && caches(rows.header.value_bytes)) {
+    // They are written: what the cache has of before is not asked for any more.
+    (void)base::or_memory_limit(
+        [&] { return backend_->renew_cached(*row_cache_, *records, rows); });
+  }
   return Status::OK();
 }
 

@@ -51,6 +51,7 @@ class CacheSearch {
     BRECCIA_TRY(x.template launch<32>(
         count(),
         algo::FindCached{cache,
+                         out_.ids.id,
                          payload_.data(),
                          count(),
                          row_.data(),

@@ -118,6 +118,7 @@ class PinLookup final : public PoolRowLookup<Tenant> {
     return with_row_words(this->shape(), {rows_.data()},
                           [&]<class Word>(const Word*, std::uint32_t words) {
                             algo::Pin<Word> pin{.cache = cache,
+                                                .id = this->ids(),
                                                 .payload = this->search().payload(),
                                                 .count = this->count(),
                                                 .row = reinterpret_cast<const Word*>(rows_.data()),

@@ -11,6 +11,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/secret.h"
 #include "base/section_mutex.h"
 #include "exec/clear.h"
 #include "exec/device.h"
@@ -76,7 +77,7 @@ class PoolCache final : public Cache {
   }
   /// Whoever calls this has the mutex or a share of it.
   [[nodiscard]] CacheRef ref() const {
-    return {sets_.data(), set_count(), misses_.data(), rows_.data(), policy_};
+    return {sets_.data(), set_count(), misses_.data(), rows_.data(), policy_, add_, factor_};
   }
 
   /// What a holder of pins has: bits for all places, none of which is set.
@@ -202,6 +203,8 @@ class PoolCache final : public Cache {
   const exec::TenantPtr tenant_;
   const std::shared_ptr<exec::InFlight> in_flight_;  // lookups that may be in it
   const RowCachePolicy policy_;
+  const std::uint64_t add_ = base::draw_secret_word();
+  const std::uint64_t factor_ = base::draw_secret_word() | 1;
   mutable base::SectionMutex mutex_;  // guards the arrays
   exec::Array<Pair> sets_;
   exec::Array<std::uint64_t> misses_;

@@ -79,6 +79,7 @@ class PoolRowLookup : public RowLookup {
   [[nodiscard]] std::uint64_t count() const { return out_.ids.count; }
   [[nodiscard]] algo::RowShape shape() const { return algo::RowShape::of(0, out_.row_bytes); }
   [[nodiscard]] const CacheSearch& search() const { return *search_; }
+  [[nodiscard]] const std::uint64_t* ids() const { return out_.ids.id; }
   /// Before look().
   void put_rows_to(char* row, std::uint8_t* found) {
     out_.row = row;
@@ -149,9 +150,9 @@ class PoolRowLookup : public RowLookup {
         with_row_words(shape(), {out_.row}, [&]<class Word>(const Word*, std::uint32_t words) {
           return x.template launch<32>(
               missing(),
-              algo::Admit<Word>{cache, search_->missing_payload(), search_->missing_request(),
-                                missing(), reinterpret_cast<const Word*>(out_.row), out_.found,
-                                words});
+              algo::Admit<Word>{cache, out_.ids.id, search_->missing_payload(),
+                                search_->missing_request(), missing(),
+                                reinterpret_cast<const Word*>(out_.row), out_.found, words});
         }));
     return x.finish();
   }

@@ -13,8 +13,10 @@
 #include "exec/device.h"
 #include "exec/executor.h"
 #include "exec/host_vector.h"
+#include "hash/algo/cached.cuh"
 #include "hash/algo/ids.cuh"
 #include "hash/ids/ids.h"
+#include "hash/rows.h"
 #include "record/record.h"
 
 namespace breccia::hash {
@@ -35,7 +37,9 @@ class PoolRowRecords final : public RowRecords {
     const std::uint64_t piece = std::clamp<std::uint64_t>(kPieceBytes / record_bytes, 1, n);
     BRECCIA_TAKE(const auto records, exec::make_array<std::byte>(x, piece * record_bytes));
     BRECCIA_TAKE(made->number_, exec::make_array<std::uint64_t>(x, n));
-    BRECCIA_TAKE(made->payload_, exec::make_array<std::uint64_t>(x, made->deletes() ? 0 : n));
+    for (exec::Array<std::uint64_t>* const column : {&made->payload_, &made->before_}) {
+      BRECCIA_TAKE(*column, exec::make_array<std::uint64_t>(x, made->deletes() ? 0 : n));
+    }
     BRECCIA_TAKE(made->code_, exec::make_array<Code>(x, n));
     BRECCIA_TAKE(made->met_, exec::make_array<std::uint64_t>(x, algo::CountCodes::kCodes));
     if (!made->host_.reserve(made->bytes())) {
@@ -78,6 +82,7 @@ class PoolRowRecords final : public RowRecords {
     return RequestsRef{.all = Operation::kRaise,
                        .key = number_.data(),
                        .value = payload_.data(),
+                       .found = before_.data(),
                        .code = code_.data(),
                        .count = count()};
   }
@@ -87,8 +92,27 @@ class PoolRowRecords final : public RowRecords {
   Status settle(X& x, std::uint64_t* absent) {
     BRECCIA_TAKE(const Met met, count_codes(x));
     *absent = met[static_cast<int>(Code::kAbsent)];
+    is_raised_ = true;
     if (met[static_cast<int>(Code::kNoRoom)] == 0) return Status::OK();
     return Status::MemoryLimit("the index finds no room to grow");
+  }
+
+  /// Behind that: writes the rows, which lie as they did, over what a cache has of their ids. In a
+  /// section of the cache.
+  template <class X>
+  Status renew(X& x, const CacheRef& cache, const RowsInRef& rows) const {
+    BRECCIA_ASSERT(rows.ids.count == count() && !deletes());
+    if (!is_raised_ || cache.set_count == 0) return Status::OK();
+    const exec::Finish finish(x);
+    BRECCIA_TRY(with_row_words(
+        algo::RowShape::of(0, header().value_bytes), {rows.row},
+        [&]<class Word>(const Word*, std::uint32_t words) {
+          return x.template launch<32>(
+              count(),
+              algo::Renew<Word>{cache, rows.ids.id, payload_.data(), before_.data(), code_.data(),
+                                count(), reinterpret_cast<const Word*>(rows.row), words});
+        }));
+    return x.finish();
   }
 
   /// What takes the keys of deletions out of an index.
@@ -126,6 +150,8 @@ class PoolRowRecords final : public RowRecords {
 
   exec::HostVector<std::byte> host_;
   exec::Array<std::uint64_t> number_, payload_, met_;
+  exec::Array<std::uint64_t> before_;  // what the index had of each key
+  bool is_raised_ = false;
   exec::Array<Code> code_;
 };
 

@@ -250,8 +250,9 @@ class SmallRowLookup final : public RowLookup {
     if (cache.set_count > 0) {
       BRECCIA_TRY(cache_->let_go(x));
       cache_->note_offered(n);
-      BRECCIA_TRY(x.template launch<32>(
-          n, algo::Admit<Word>{cache, payload.data(), request.data(), n, row, out_.found, words}));
+      BRECCIA_TRY(
+          x.template launch<32>(n, algo::Admit<Word>{cache, out_.ids.id, payload.data(),
+                                                     request.data(), n, row, out_.found, words}));
     }
     return x.finish();
   }
