@@ -62,6 +62,7 @@ struct RowsFlags {
   std::uint64_t log_preallocate_bytes = 0;
   bool cached = false;
   bool pins = false;
+  bool trains = false;
   bool sync = false;
   bool json = false;
 };
@@ -85,6 +86,7 @@ class RowsBench {
           BRECCIA_TRY(ask("hash_find", distribution, batch));
           if (flags_.cached) BRECCIA_TRY(ask(kOfCache, distribution, batch));
           if (flags_.pins) BRECCIA_TRY(ask(kPinned, distribution, batch));
+          if (flags_.trains) BRECCIA_TRY(ask(kTrained, distribution, batch));
         }
       }
     }
@@ -245,6 +247,18 @@ class RowsBench {
       return store_->FindCachedRows(all);
     });
   }
+  /// Lookups, each of which writes the rows that it found, as a step of training does.
+  Result<double> train(std::uint32_t batch, std::vector<double>* micros) {
+    return send(batch, micros, [&](const IdRows& all) {
+      BRECCIA_TRY(store_->FindRows(all));
+      return store_->PutRows(WriteOptions(), all);
+    });
+  }
+  Result<double> run(const std::string& what, std::uint32_t batch, std::vector<double>* micros) {
+    if (what == kOfCache) return find_cached(batch, micros);
+    if (what == kPinned) return find_pinned(batch, micros);
+    return what == kTrained ? train(batch, micros) : find(batch, micros);
+  }
   /// Sends them, and then a lookup of one id that is done on return, in the same stream.
   template <class Call>
   Result<double> behind_last(std::uint32_t batch, std::vector<double>* micros, const Call& call) {
@@ -273,18 +287,14 @@ class RowsBench {
   }
 
   Status ask(const std::string& what, const std::string& distribution, std::uint32_t batch) {
-    const bool is_pinned = what == kPinned;
-    const bool is_of_cache = what == kOfCache || is_pinned;
     BRECCIA_TRY(draw(distribution));
     BRECCIA_TRY(rows_->put(std::vector<std::uint64_t>(flags_.entries * words())));
     BRECCIA_TRY(found_->put(std::vector<std::uint8_t>(flags_.entries)));
     BRECCIA_TAKE(const std::uint64_t lookups, figure("lookups"));
     BRECCIA_TAKE(const std::uint64_t hits, figure("hits"));
     std::vector<double> micros;
-    BRECCIA_TAKE(const double seconds, is_pinned     ? find_pinned(batch, &micros)
-                                       : is_of_cache ? find_cached(batch, &micros)
-                                                     : find(batch, &micros));
-    BRECCIA_TRY(check(/*may_miss=*/is_of_cache));
+    BRECCIA_TAKE(const double seconds, run(what, batch, &micros));
+    BRECCIA_TRY(check(/*may_miss=*/what == kOfCache || what == kPinned));
     BRECCIA_TAKE(const std::uint64_t lookups_after, figure("lookups"));
     BRECCIA_TAKE(const std::uint64_t hits_after, figure("hits"));
     const double looked = std::max<double>(static_cast<double>(lookups_after - lookups), 1);
@@ -396,6 +406,7 @@ class RowsBench {
   static constexpr int kWarmTurns = 4;
   static constexpr char kOfCache[] = "hash_find_cached";
   static constexpr char kPinned[] = "hash_pin";
+  static constexpr char kTrained[] = "hash_train";
 
   const RowsFlags& flags_;
   hash::Backend& backend_;
@@ -499,6 +510,8 @@ console::Command add_bench_rows(console::App* parent) {
                 "those of the call");
   app->add_flag("--pins", flags->pins,
                 "Lookups of what the cache has, too, of rows that the same call pins before");
+  app->add_flag("--train", flags->trains,
+                "Lookups, too, of which each call writes the rows that it found");
   app->add_flag("--sync", flags->sync, "Writes survive a power cut when their call returns");
   app->add_flag("--json", flags->json, "Print one JSON object a line");
   return {app, [flags] { return run_rows(*flags); }};
