@@ -176,14 +176,14 @@ class Backend {
   [[nodiscard]] virtual Status raise_records(Table& table, RowRecords& records,
                                              std::uint64_t first_payload,
                                              std::uint64_t* absent) = 0;
-  /// Writes rows of records that were raised over those of before that a cache of such rows has;
-  /// the others are not in it, as before. Nothing, mostly, while lookups are under way that nobody
-  /// waits for (Cache).
-  /// Shape   the rows of write_records(), as they were then.
-  /// Errors  IOError: the device.
-  /// Cost    a kernel and a wait.
-  [[nodiscard]] virtual Status renew_cached(Cache& cache, const RowRecords& records,
-                                            const RowsInRef& rows) = 0;
+  /// What writes rows of records that were raised over those of before that a cache of such rows
+  /// has; the others are not in it, as before. bring() does nothing, mostly, while lookups are
+  /// under way that nobody waits for.
+  /// Shape   the rows of write_records(), as they were then; all outlast it.
+  /// Cost    a kernel and a wait, and where an id is there twice the same once more.
+  [[nodiscard]] virtual std::unique_ptr<RowLookup> make_renewal(Cache& cache,
+                                                                const RowRecords& records,
+                                                                const RowsInRef& rows) = 0;
   /// Takes out the keys of deletions, of which the table has nothing newer. *gone: how many were
   /// there.
   /// Errors  as run_here.

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
@@ -16,6 +15,7 @@
 #include "hash/ids/begun_lookup.h"
 #include "hash/ids/missing_list.h"
 #include "hash/ids/pin_lookup.h"
+#include "hash/ids/renewal.h"
 #include "hash/ids/row_cache.h"
 #include "hash/ids/row_lookup.h"
 #include "hash/ids/row_records.h"
@@ -215,13 +215,10 @@ class BackendOn final : public Backend {
     return own.settle(*x, absent);
   }
 
-  Status renew_cached(Cache& cache, const RowRecords& records, const RowsInRef& rows) override {
-    auto& own = static_cast<PoolCache&>(cache);
-    BRECCIA_ASSERT(own.row_bytes() == rows.header.value_bytes);
-    BRECCIA_TAKE(auto x, own_.executor());  // before the section, as everybody
-    const std::optional<Section> section = own.section_to_admit();
-    if (!section.has_value()) return Status::OK();
-    return static_cast<const PoolRowRecords&>(records).renew(*x, own.ref(), rows);
+  std::unique_ptr<RowLookup> make_renewal(Cache& cache, const RowRecords& records,
+                                          const RowsInRef& rows) override {
+    return std::make_unique<Renewal<Tenant>>(own_, static_cast<PoolCache&>(cache),
+                                             static_cast<const PoolRowRecords&>(records), rows);
   }
 
   Status drop_records(Table& table, RowRecords& records, std::uint64_t* gone) override {

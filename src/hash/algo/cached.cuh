@@ -422,21 +422,22 @@ struct Admit {
 
 /// Writes new versions of rows over those before that are in the cache: what is written at each
 /// step stays there.
-/// Shape   row[count * words], with payload[count]; before[count], code[count]: what the index had
-///         of each id before that, kPresent if anything. Those whose id had something newer by then
-///         are passed over.
+/// Shape   row[count * words], of records of a log, one behind the other from first_payload on;
+///         before[count], code[count]: what the index had of each id before that, kPresent if
+///         anything. newest[count]: what it has now, which may be another one's of the batch, or
+///         nobody's of it; null: each its own.
 /// Launch  item i: id i. Nobody else is at the cache.
-/// Order   as Admit's. Of an id that is there twice the second one finds what the first one has
-///         written, if it comes behind it; else the newest row is not in the cache, and the first
-///         one's is one that nobody asks for.
+/// Order   as Admit's. A version is what one record has replaced, so one item is after its place.
 template <class Word>
 struct Renew {
   CacheRef cache;
   const std::uint64_t* id;
-  const std::uint64_t* payload;
   const std::uint64_t* before;
   const Code* code;
+  const std::uint64_t* newest;
   std::uint64_t count;
+  std::uint64_t first_payload;
+  std::uint64_t record_bytes;
   const Word* row;
   std::uint32_t words;
 
@@ -444,7 +445,12 @@ struct Renew {
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
     exec::each_item(group, first, count, [&](std::uint64_t i) {
-      if (code[i] != Code::kPresent || !has_value(before[i]) || before[i] >= payload[i]) return;
+      if (code[i] != Code::kPresent || !has_value(before[i])) return;
+      const std::uint64_t payload = newest == nullptr ? payload_of(i) : newest[i];
+      const std::uint64_t from = (payload - first_payload) / record_bytes;
+      // Something newer was there before, or is since.
+      if (before[i] >= payload_of(i) || payload < first_payload || from >= count) return;
+      BRECCIA_INVARIANT(payload == payload_of(from));
       const std::uint64_t number = set_of(cache, cache_hash_of(cache, id[i]));
       const SetRef set = SetRef::of(cache, number);
       const int way = SetSeen::read(group, set).way_of(before[i]);
@@ -452,8 +458,13 @@ struct Renew {
       const std::uint64_t was = exec::compare_exchange_acq_rel_device(
           group, set.word(way), before[i], std::uint64_t{SetRef::kFilling});
       if (was == before[i])
-        fill_place(group, cache, number, way, payload[i], row + i * words, words);
+        fill_place(group, cache, number, way, payload, row + from * words, words);
     });
+  }
+
+ private:
+  [[nodiscard]] BRECCIA_HD std::uint64_t payload_of(std::uint64_t i) const {
+    return first_payload + i * record_bytes;
   }
 };
 

@@ -105,23 +105,28 @@ struct PlaceRecords {
   }
 };
 
-/// Counts requests by what they met.
-/// Shape   met[kCodes], all zero before.
+/// Counts requests by what they met, and those that met one of their own batch.
+/// Shape   found[count], which may be null: what was there, where code[count] is kPresent; of the
+///         batch it is first_payload at least. met[kCounts], all zero before.
 /// Launch  lane l of a group: request first + l.
 struct CountCodes {
   static constexpr int kCodes = 3;  // none is crowded behind a call
+  static constexpr int kAgain = kCodes;
+  static constexpr int kCounts = kCodes + 1;
 
   const Code* code;
+  const std::uint64_t* found;
   std::uint64_t count;
+  std::uint64_t first_payload;
   std::uint64_t* met;
 
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    for (int one = 0; one < kCodes; ++one) {
+    for (int one = 0; one < kCounts; ++one) {
       const exec::LaneMask with = group.ballot([&](int lane) {
         const std::uint64_t i = first + static_cast<std::uint64_t>(lane);
-        return i < count && static_cast<int>(code[i]) == one;
+        return i < count && (one == kAgain ? is_again(i) : static_cast<int>(code[i]) == one);
       });
       group.each_lane([&](int lane) {
         if (lane != 0 || with == 0) return;
@@ -129,6 +134,11 @@ struct CountCodes {
                                        static_cast<std::uint64_t>(exec::count_set(with)));
       });
     }
+  }
+
+ private:
+  BRECCIA_HD bool is_again(std::uint64_t i) const {
+    return found != nullptr && code[i] == Code::kPresent && found[i] >= first_payload;
   }
 };
 

@@ -148,6 +148,7 @@ class Engine final : public HashStore {
   [[nodiscard]] bool caches(std::size_t row_bytes) const;
   Status begin_to_find(const IdRows& rows);
   Status pin(const IdsRef& ids, Pins* pins);
+  void renew_cached(const RowRecords& records, const RowsInRef& rows);
   Status find_on_device(const IdRows& rows);
   Status find_by_batch(const IdRows& rows);
   Status list_missing(const IdRows& rows);

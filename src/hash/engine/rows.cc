@@ -294,12 +294,19 @@ Status Engine::write_on_device(const WriteOptions& options, const RowsInRef& row
   BRECCIA_TRY(
       write_frame(log_.get(), commits_.get(), wal::RecordsInOnePiece(records->data()), &ticket));
   note_written(records->count(), records->bytes());
-  if (!records->deletes() && caches(rows.header.value_bytes)) {
-    // They are written: what the cache has of before is not asked for any more.
-    (void)base::or_memory_limit(
-        [&] { return backend_->renew_cached(*row_cache_, *records, rows); });
-  }
+  if (!records->deletes() && caches(rows.header.value_bytes)) renew_cached(*records, rows);
   return Status::OK();
+}
+
+/// They are written, whatever becomes of this: what the cache has of before is not asked for.
+void Engine::renew_cached(const RowRecords& records, const RowsInRef& rows) {
+  const Status renewed = base::or_memory_limit([&] {
+    const auto renewal = backend_->make_renewal(*row_cache_, records, rows);
+    RowPlaces places;
+    BRECCIA_TRY(state_->find(renewal.get(), &places));
+    return renewal->bring({});
+  });
+  (void)renewed;
 }
 
 Status Engine::find_by_batch(const IdRows& rows) {

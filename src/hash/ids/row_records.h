@@ -13,10 +13,8 @@
 #include "exec/device.h"
 #include "exec/executor.h"
 #include "exec/host_vector.h"
-#include "hash/algo/cached.cuh"
 #include "hash/algo/ids.cuh"
 #include "hash/ids/ids.h"
-#include "hash/rows.h"
 #include "record/record.h"
 
 namespace breccia::hash {
@@ -41,7 +39,7 @@ class PoolRowRecords final : public RowRecords {
       BRECCIA_TAKE(*column, exec::make_array<std::uint64_t>(x, made->deletes() ? 0 : n));
     }
     BRECCIA_TAKE(made->code_, exec::make_array<Code>(x, n));
-    BRECCIA_TAKE(made->met_, exec::make_array<std::uint64_t>(x, algo::CountCodes::kCodes));
+    BRECCIA_TAKE(made->met_, exec::make_array<std::uint64_t>(x, algo::CountCodes::kCounts));
     if (!made->host_.reserve(made->bytes())) {
       return Status::MemoryLimit("no memory for the records of a batch");
     }
@@ -76,6 +74,7 @@ class PoolRowRecords final : public RowRecords {
   /// What raises them in an index, when the first one's payload is this.
   template <class X>
   Result<RequestsRef> place(X& x, std::uint64_t first_payload) {
+    first_payload_ = first_payload;
     BRECCIA_TRY(x.template launch<32>(
         count(),
         algo::PlaceRecords{first_payload, header().record_bytes(), payload_.data(), count()}));
@@ -92,28 +91,22 @@ class PoolRowRecords final : public RowRecords {
   Status settle(X& x, std::uint64_t* absent) {
     BRECCIA_TAKE(const Met met, count_codes(x));
     *absent = met[static_cast<int>(Code::kAbsent)];
+    has_ids_twice_ = met[algo::CountCodes::kAgain] > 0;
     is_raised_ = true;
     if (met[static_cast<int>(Code::kNoRoom)] == 0) return Status::OK();
     return Status::MemoryLimit("the index finds no room to grow");
   }
 
-  /// Behind that: writes the rows, which lie as they did, over what a cache has of their ids. In a
-  /// section of the cache.
-  template <class X>
-  Status renew(X& x, const CacheRef& cache, const RowsInRef& rows) const {
-    BRECCIA_ASSERT(rows.ids.count == count() && !deletes());
-    if (!is_raised_ || cache.set_count == 0) return Status::OK();
-    const exec::Finish finish(x);
-    BRECCIA_TRY(with_row_words(
-        algo::RowShape::of(0, header().value_bytes), {rows.row},
-        [&]<class Word>(const Word*, std::uint32_t words) {
-          return x.template launch<32>(
-              count(),
-              algo::Renew<Word>{cache, rows.ids.id, payload_.data(), before_.data(), code_.data(),
-                                count(), reinterpret_cast<const Word*>(rows.row), words});
-        }));
-    return x.finish();
-  }
+  // ---- when they were raised: what they were, in the backend's memory ----
+
+  [[nodiscard]] bool are_raised() const { return is_raised_; }
+  [[nodiscard]] const std::uint64_t* number() const { return number_.data(); }
+  /// What the index had of each before that, where code() says kPresent.
+  [[nodiscard]] const std::uint64_t* before() const { return before_.data(); }
+  [[nodiscard]] const Code* code() const { return code_.data(); }
+  [[nodiscard]] std::uint64_t first_payload() const { return first_payload_; }
+  /// Whether some are of one id.
+  [[nodiscard]] bool has_ids_twice() const { return has_ids_twice_; }
 
   /// What takes the keys of deletions out of an index.
   [[nodiscard]] RequestsRef removal() {
@@ -130,14 +123,15 @@ class PoolRowRecords final : public RowRecords {
   }
 
  private:
-  using Met = std::array<std::uint64_t, algo::CountCodes::kCodes>;
+  using Met = std::array<std::uint64_t, algo::CountCodes::kCounts>;
 
   template <class X>
   Result<Met> count_codes(X& x) {
     Met met{};
     BRECCIA_TRY(exec::clear(x, met_.data(), met_.count()));
-    BRECCIA_TRY(
-        x.template launch<32>(count(), algo::CountCodes{code_.data(), count(), met_.data()}));
+    BRECCIA_TRY(x.template launch<32>(
+        count(),
+        algo::CountCodes{code_.data(), before_.data(), count(), first_payload_, met_.data()}));
     BRECCIA_TRY(x.copy_out(met.data(), met_.data(), met.size()));
     BRECCIA_TRY(x.finish());
     return Result<Met>(met);
@@ -151,7 +145,9 @@ class PoolRowRecords final : public RowRecords {
   exec::HostVector<std::byte> host_;
   exec::Array<std::uint64_t> number_, payload_, met_;
   exec::Array<std::uint64_t> before_;  // what the index had of each key
+  std::uint64_t first_payload_ = 0;
   bool is_raised_ = false;
+  bool has_ids_twice_ = false;
   exec::Array<Code> code_;
 };
 

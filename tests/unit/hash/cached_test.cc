@@ -46,10 +46,11 @@ class Rows {
             reinterpret_cast<char*>(rows_.data()), policy_};
   }
   void keep(RowCachePolicy policy) { policy_ = policy; }
-  /// Payloads that differ by a multiple of this are versions of one id's row; 0: each is an id.
-  void say_version_step(std::uint64_t step) { version_step_ = step; }
+  /// Whose row a payload is; else it is an id itself.
+  void say_id(std::uint64_t payload, std::uint64_t id) { ids_[payload] = id; }
   [[nodiscard]] std::uint64_t id_of(std::uint64_t payload) const {
-    return version_step_ == 0 ? payload : payload % version_step_;
+    const auto at = ids_.find(payload);
+    return at == ids_.end() ? payload : at->second;
   }
   [[nodiscard]] std::vector<std::uint64_t> ids_of(const std::vector<std::uint64_t>& payload) const {
     std::vector<std::uint64_t> ids(payload.size());
@@ -57,18 +58,30 @@ class Rows {
                    [&](std::uint64_t one) { return id_of(one); });
     return ids;
   }
-  /// Writes versions of rows over those before.
-  void renew(const std::vector<std::uint64_t>& payload, const std::vector<std::uint64_t>& before) {
-    const std::uint64_t n = payload.size();
-    const auto ids = ids_of(payload);
+  /// A batch of rows that were raised, whose payloads follow one another from `first` on.
+  struct Raised {
+    std::uint64_t first = 0;
+    std::vector<std::uint64_t> ids, before, newest;
+    std::vector<Code> code;
+    static constexpr std::uint64_t kRecordBytes = 8;
+    [[nodiscard]] std::uint64_t payload(std::uint64_t i) const { return first + i * kRecordBytes; }
+    [[nodiscard]] std::uint64_t end() const { return payload(ids.size()); }
+  };
+  /// Writes them over those before.
+  void renew(const Raised& raised, bool says_newest) {
+    const std::uint64_t n = raised.ids.size();
     std::vector<std::uint64_t> row(n);
-    std::vector<Code> code(n);
-    for (std::uint64_t i = 0; i < n; ++i) {
-      row[i] = row_of(payload[i]);
-      code[i] = before[i] == 0 ? Code::kAbsent : Code::kPresent;
-    }
-    launch(n, Renew<std::uint64_t>{ref(), ids.data(), payload.data(), before.data(), code.data(), n,
-                                   row.data(), 1});
+    for (std::uint64_t i = 0; i < n; ++i) row[i] = row_of(raised.payload(i));
+    launch(n, Renew<std::uint64_t>{.cache = ref(),
+                                   .id = raised.ids.data(),
+                                   .before = raised.before.data(),
+                                   .code = raised.code.data(),
+                                   .newest = says_newest ? raised.newest.data() : nullptr,
+                                   .count = n,
+                                   .first_payload = raised.first,
+                                   .record_bytes = Raised::kRecordBytes,
+                                   .row = row.data(),
+                                   .words = 1});
   }
   /// Whether each was there; one launch finds, and one admits those that were not but are rows.
   std::vector<std::uint8_t> look_up(const std::vector<std::uint64_t>& payload) {
@@ -214,7 +227,7 @@ class Rows {
   exec::sim::Scheduler* const rivals_;
   const std::uint64_t threads_;
   RowCachePolicy policy_ = RowCachePolicy::kFrequency;
-  std::uint64_t version_step_ = 0;
+  std::map<std::uint64_t, std::uint64_t> ids_;
   std::vector<Pair> sets_;
   std::vector<std::uint64_t> misses_;
   std::vector<std::uint64_t> rows_;
@@ -425,57 +438,85 @@ TEST(HashCached, PinnedRowsStay) {
   }
 }
 
-// Goal: a row that is written anew stays where it was, and pinned; what is there is always a whole
-// version.
-// Method: versions of a few ids over few sets, some of them twice in a batch or not the newest,
-// among lookups of the newest ones, while a holder has some; groups are interleaved by a seed.
+/// An index of ids, by a rule of its own.
+class Versions {
+ public:
+  explicit Versions(base::Random* random) : random_(*random) {}
+
+  [[nodiscard]] const std::map<std::uint64_t, std::uint64_t>& newest() const { return newest_; }
+  /// Raises `count` ids, of which few are there twice or many; they do so in any order.
+  Rows::Raised raise(Rows* rows, std::uint64_t count, std::uint64_t ids) {
+    Rows::Raised raised;
+    raised.first = next_;
+    raised.ids.resize(count);
+    raised.before.resize(count);
+    raised.code.resize(count);
+    std::vector<std::uint64_t> order(count);
+    for (std::uint64_t i = 0; i < count; ++i) {
+      raised.ids[i] = random_.below(ids);
+      rows->say_id(raised.payload(i), raised.ids[i]);
+      std::swap(order[i] = i, order[random_.below(i + 1)]);
+    }
+    for (const std::uint64_t i : order) {
+      std::uint64_t* const newest = &newest_[raised.ids[i]];
+      raised.before[i] = *newest;
+      raised.code[i] = *newest == 0 ? Code::kAbsent : Code::kPresent;
+      *newest = std::max(*newest, raised.payload(i));
+    }
+    next_ = raised.end();
+    return raised;
+  }
+  void see(Rows::Raised* raised) const {
+    for (const std::uint64_t id : raised->ids) raised->newest.push_back(newest_.at(id));
+  }
+
+ private:
+  base::Random& random_;
+  std::uint64_t next_ = 8;
+  std::map<std::uint64_t, std::uint64_t> newest_;
+};
+
+// Goal: a row that is written anew stays where it was, and pinned; what is there is a whole version,
+// and of an id that is there more than once the newest.
+// Method: batches of a few ids over few sets, many of them there twice, some written once more
+// before the cache hears of it, among lookups of the newest ones, while a holder has some; groups
+// are interleaved by a seed.
 // Mutation: a place that is renewed by its set alone, or named before its row is written; a version
-// that takes the place of a newer one; pins that go with the old version.
+// that takes the place of a newer one, or gets another's row; pins that go with the old version.
 TEST(HashCached, NewVersionsKeepTheirPlaces) {
-  constexpr std::uint64_t kStep = 8000;
   for (const std::uint64_t seed : testing::seeds_to_run(200)) {
     SCOPED_TRACE(testing::replay_command(seed));
     base::Random random(seed);
     exec::sim::Scheduler rivals(random.next());
     Rows rows(1 + random.below(3), random.one_in(4) ? nullptr : &rivals);
-    rows.say_version_step(kStep);
-    std::map<std::uint64_t, std::uint64_t> newest;  // of ids
-    for (std::uint64_t i = 1; i <= 20; ++i) newest[8 * i] = 8 * i + kStep;
-    std::vector<Rows::Holder> holders(1, rows.holder());
-    const auto some = [&] { return std::next(newest.begin(), random.below(newest.size())); };
+    Versions versions(&random);
+    const std::uint64_t ids = 1 + random.below(30);
+    Rows::Holder holder = rows.holder();
     for (int turn = 0; turn < 40; ++turn) {
-      std::vector<std::uint64_t> payload, before;
-      if (random.one_in(2)) {
-        for (std::uint64_t i = random.below(20); i > 0; --i) payload.push_back(some()->second);
-        turn == 10 ? void(rows.pin(&holders[0], payload)) : void(rows.look_up(payload));
-        rows.check_places();
-        continue;
+      Rows::Raised raised = versions.raise(&rows, random.below(20), ids);
+      std::map<std::uint64_t, std::uint64_t> pins;  // of ids whose version of before is there
+      for (std::size_t i = 0; i < raised.ids.size(); ++i) {
+        const auto beside = rows.pins_beside(raised.payload(i));
+        const auto at = beside.find(raised.before[i]);
+        if (raised.before[i] != 0 && at != beside.end()) pins[raised.ids[i]] = at->second;
       }
-      std::map<std::uint64_t, int> times;
-      for (std::uint64_t i = random.below(20); i > 0; --i) {
-        const auto id = some();
-        ++times[id->first];
-        before.push_back(random.one_in(8) ? 0 : id->second);
-        const bool is_newest = !random.one_in(8);
-        payload.push_back(is_newest ? id->second + kStep : id->second - kStep * random.below(2));
-        if (is_newest) id->second += kStep;
-        if (before.back() == 0 || !is_newest || !Rows::is_row(payload.back())) ++times[id->first];
-      }
-      std::vector<std::uint64_t> there, pins;
-      for (std::size_t i = 0; i < payload.size(); ++i) {
-        if (times[rows.id_of(payload[i])] > 1) continue;
-        const auto beside = rows.pins_beside(before[i]);
-        if (!beside.contains(before[i])) continue;
-        there.push_back(i);
-        pins.push_back(beside.at(before[i]));
-      }
-      rows.renew(payload, before);
+      if (random.one_in(4)) (void)versions.raise(&rows, random.below(4), ids);
+      versions.see(&raised);
+      rows.renew(raised, /*says_newest=*/true);
       rows.check_places();
-      for (std::size_t k = 0; k < there.size(); ++k) {
-        const auto beside = rows.pins_beside(payload[there[k]]);
-        ASSERT_TRUE(beside.contains(payload[there[k]]));
-        ASSERT_EQ(beside.at(payload[there[k]]), pins[k]);
+      for (const auto& [id, count] : pins) {
+        const std::uint64_t newest = versions.newest().at(id);
+        if (newest >= raised.end()) continue;
+        const auto beside = rows.pins_beside(newest);
+        ASSERT_TRUE(beside.contains(newest));
+        ASSERT_EQ(beside.at(newest), count);
       }
+      std::vector<std::uint64_t> payload;
+      for (const auto& [id, newest] : versions.newest()) {
+        if (!random.one_in(3)) payload.push_back(newest);
+      }
+      turn == 10 ? void(rows.pin(&holder, payload)) : void(rows.look_up(payload));
+      rows.check_places();
       if (HasFailure()) return;
     }
   }

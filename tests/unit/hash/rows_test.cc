@@ -364,7 +364,10 @@ TEST_F(HashRowsHits, PinnedOnesAreNeverOutOfDate) {
   ASSERT_GE(pins->Rows(), 298U);
   Call puts(*engine_);
   Call deletions(*engine_);
-  for (std::uint64_t id = 0; id < 100; ++id) puts.add(id, row_of(id + kIds));
+  // Each twice, of which the second counts.
+  for (const std::uint64_t shift : {2 * kIds, kIds}) {
+    for (std::uint64_t id = 0; id < 100; ++id) puts.add(id, row_of(id + shift));
+  }
   for (std::uint64_t id = 100; id < 200; ++id) deletions.add(id, Row{});
   ASSERT_TRUE(puts.put(engine_.get(), WriteOptions()).ok());
   ASSERT_TRUE(deletions.erase(engine_.get(), WriteOptions()).ok());
