@@ -434,6 +434,38 @@ TEST_F(HashRowsOnGpu, PinnedOnesStay) {
   EXPECT_EQ(figure(*store_, "pinned"), 0U);
 }
 
+// Goal: rows that are written anew are found in the cache as they are then, without a lookup that
+//       brings them.
+// Method: all of the cache's rows, each twice in a batch, of which the second counts; then each once
+//         more by itself.
+// Mutation: a place that keeps its row, or has the first one's; rows that are another request's.
+TEST_F(HashRowsOnGpu, WrittenOnesStay) {
+  const There<std::uint64_t> ids(2 * kRows);
+  const There<std::uint64_t> rows(2 * kRows * kWords);
+  const Lookup lookup(kRows);
+  lookup.ids.put(ids_of(0, kRows), stream_.get());
+  for (const bool is_twice : {true, false}) {
+    auto all_ids = ids_of(0, kRows);
+    auto all_rows = rows_of(is_twice ? 7 : 11, kRows);
+    if (is_twice) {
+      const auto more = rows_of(9, kRows);
+      all_ids.insert(all_ids.end(), all_ids.begin(), all_ids.begin() + kRows);
+      all_rows.insert(all_rows.end(), more.begin(), more.end());
+    }
+    ids.put(all_ids, stream_.get());
+    rows.put(all_rows, stream_.get());
+    const Status put = store_->PutRows({}, {.ids = ids.at(),
+                                            .count = all_ids.size(),
+                                            .rows = rows.at(),
+                                            .row_bytes = kRowBytes,
+                                            .stream = stream_.get()});
+    ASSERT_TRUE(put.ok()) << put.ToString();
+    ASSERT_TRUE(store_->FindCachedRows(lookup.rows_at(stream_)).ok());
+    EXPECT_EQ(cudaStreamSynchronize(stream_.get()), cudaSuccess);
+    EXPECT_EQ(lookup.check(is_twice ? 9 : 11), kRows);
+  }
+}
+
 // Goal: lookups of several streams at once, beside writers, find rows that somebody wrote.
 // Method: threads that look up in streams of their own, without a wait but for the last one's
 //         results, while others put the same rows again, and look up what is not cached.

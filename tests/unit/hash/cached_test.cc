@@ -476,8 +476,8 @@ class Versions {
   std::map<std::uint64_t, std::uint64_t> newest_;
 };
 
-// Goal: a row that is written anew stays where it was, and pinned; what is there is a whole version,
-// and of an id that is there more than once the newest.
+// Goal: a row that is written anew stays where it was, and pinned; what is there is a whole
+// version, and of an id that is there more than once the newest.
 // Method: batches of a few ids over few sets, many of them there twice, some written once more
 // before the cache hears of it, among lookups of the newest ones, while a holder has some; groups
 // are interleaved by a seed.
