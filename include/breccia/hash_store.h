@@ -151,8 +151,9 @@ class HashStore : public Store {
   /// Cost    some launches; the first calls also make what up to sixteen at once need. It waits for
   ///         what streams have to do where sixteen calls are under way, where rows are pinned, and
   ///         where one lookup in some that brought rows is to get them into the cache. A write
-  ///         waits for it while the index grows, others then for the write, and so does the end of
-  ///         the store: what a stream has to do before must not wait for a call of a store.
+  ///         waits for it while the index grows, or rows are pinned, others then for the write, and
+  ///         so does the end of the store: what a stream has to do before must not wait for a call
+  ///         of a store.
   virtual Status FindCachedRows(const IdRows& rows) = 0;
 
   /// Brings the rows of ids into the device's cache, those that are not in it, and keeps all of
@@ -160,10 +161,10 @@ class HashStore : public Store {
   /// For those of the next step, while this one is at work. Of `ids` only ids, count, count_at,
   /// row_bytes and stream are looked at.
   ///
-  /// A row that PutRows writes meanwhile stays where it is, as it was written, unless lookups that
-  /// FindCachedRows began are under way just then, in other streams, say. A row that is deleted, or
-  /// written by a batch, is not there any more, nor, seldom, one that lies elsewhere in the log by
-  /// then, as that was cleaned; FindCachedRows says of those that they are missing. Where a
+  /// A row that PutRows writes meanwhile stays where it is, as it was written. One that is deleted,
+  /// written by a batch, or by two calls of PutRows at the same time, is not there any more, nor,
+  /// seldom, one that lies elsewhere in the log by then, as that was cleaned, or that was written
+  /// again and again while it was pinned; FindCachedRows says that they are missing. Where a
   /// device's memory goes to others the cache is lost with all that is pinned in it
   /// (HashOptions::row_cache_bytes). Where there is none for rows of this size all ids are refused.
   /// Order   as Submit, some 64 MiB of rows at a moment; done on return. Up to fifteen may have a
@@ -178,10 +179,13 @@ class HashStore : public Store {
 
   /// Writes a row for each id; of several of one id the last one stays. They become visible at
   /// once, as those of a batch. `rows` is not changed, and `found` not looked at.
-  /// What the device's cache has of the ids is written over, so it has them still.
+  /// What the device's cache has of the ids is written over, so that it has them still, unless
+  /// lookups that FindCachedRows began are under way just then; while rows are pinned it waits for
+  /// those. The arrays stay as they are until it returns.
   /// Order   as Submit, and durable as it is then.
   /// Errors  likewise; InvalidArgument: row_bytes, or how the arrays lie; IOError also: the device.
-  /// Cost    the records over the bus; with a cache, a kernel and a wait more.
+  /// Cost    the records over the bus; with a cache, a kernel and a wait more, and once more where
+  ///         an id is there twice.
   virtual Status PutRows(const WriteOptions& options, const IdRows& rows) = 0;
 
   /// Deletes ids, of which some may be there more than once, or have nothing. They vanish at once,

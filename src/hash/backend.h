@@ -158,7 +158,7 @@ class Backend {
   /// Pins of a cache that this backend has made, none to begin with.
   [[nodiscard]] virtual std::unique_ptr<Pins> make_pins(const CachePtr& cache) = 0;
   /// A lookup of rows of the size that the pins' cache has, which come into the cache, if they are
-  /// not in it, and are pinned when bring() returns.
+  /// not in it, and are pinned when bring() returns. It may be asked again, of what ids have then.
   /// Shape   the ids lie in the backend's memory, and outlast it, as the pins do.
   /// Cost    also: work space for the rows, and for the first one a bit for each row of the cache;
   ///         of bring() a section of the cache and nine kernels, of which the last ones mostly find
@@ -177,8 +177,8 @@ class Backend {
                                              std::uint64_t first_payload,
                                              std::uint64_t* absent) = 0;
   /// What writes rows of records that were raised over those of before that a cache of such rows
-  /// has; the others are not in it, as before. bring() does nothing, mostly, while lookups are
-  /// under way that nobody waits for.
+  /// has; the others are not in it, as before. While lookups are under way that nobody waits for
+  /// bring() does nothing, unless rows are pinned: then it waits for those.
   /// Shape   the rows of write_records(), as they were then; all outlast it.
   /// Cost    a kernel and a wait, and where an id is there twice the same once more.
   [[nodiscard]] virtual std::unique_ptr<RowLookup> make_renewal(Cache& cache,

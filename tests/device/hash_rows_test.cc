@@ -436,8 +436,8 @@ TEST_F(HashRowsOnGpu, PinnedOnesStay) {
 
 // Goal: rows that are written anew are found in the cache as they are then, without a lookup that
 //       brings them.
-// Method: all of the cache's rows, each twice in a batch, of which the second counts; then each once
-//         more by itself.
+// Method: all of the cache's rows, each twice in a batch, of which the second counts; then each
+//         once more by itself.
 // Mutation: a place that keeps its row, or has the first one's; rows that are another request's.
 TEST_F(HashRowsOnGpu, WrittenOnesStay) {
   const There<std::uint64_t> ids(2 * kRows);
@@ -464,6 +464,81 @@ TEST_F(HashRowsOnGpu, WrittenOnesStay) {
     EXPECT_EQ(cudaStreamSynchronize(stream_.get()), cudaSuccess);
     EXPECT_EQ(lookup.check(is_twice ? 9 : 11), kRows);
   }
+}
+
+// Goal: whoever looks rows up while they are written, and pinned, finds one version of each, and
+//       none older than the last one that was there before.
+// Method: a thread that writes versions of all rows, one that pins some of them again and again,
+//         and two that look up what the cache has; each word says its row and its version.
+// Mutation: a section of the cache that lookups are not kept out of, or that does not wait for
+//           those under way; a place that is named before its row is written.
+TEST_F(HashRowsOnGpu, WritersBesideLookups) {
+  constexpr std::uint64_t kVersions = 40;
+  const auto versions_of = [](std::uint64_t version) {
+    std::vector<std::uint64_t> rows(kRows * kWords);
+    for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = id_of(i / kWords) ^ version << 56;
+    return rows;
+  };
+  const auto write = [&](std::uint64_t version, const HeldStream& stream) {
+    const There<std::uint64_t> ids(kRows);
+    const There<std::uint64_t> rows(kRows * kWords);
+    ids.put(ids_of(0, kRows), stream.get());
+    rows.put(versions_of(version), stream.get());
+    const Status status = store_->PutRows({}, {.ids = ids.at(),
+                                               .count = kRows,
+                                               .rows = rows.at(),
+                                               .row_bytes = kRowBytes,
+                                               .stream = stream.get()});
+    EXPECT_TRUE(status.ok()) << status.ToString();
+  };
+  write(1, stream_);
+  std::atomic<std::uint64_t> written{1};
+  std::atomic<std::uint64_t> found{0};
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 2; ++t) {
+    threads.emplace_back([&] {
+      const HeldStream own;
+      const Lookup lookup(kRows);
+      lookup.ids.put(ids_of(0, kRows), own.get());
+      while (written < kVersions) {
+        const std::uint64_t least = written;
+        EXPECT_TRUE(store_->FindCachedRows(lookup.rows_at(own)).ok());
+        EXPECT_EQ(cudaStreamSynchronize(own.get()), cudaSuccess);
+        const auto was_found = lookup.found.get();
+        const auto rows = lookup.rows.get();
+        std::size_t wrong = 0;
+        for (std::size_t i = 0; i < rows.size(); ++i) {
+          if (was_found[i / kWords] == 0) continue;
+          const std::uint64_t version = (rows[i] ^ id_of(i / kWords)) >> 56;
+          const bool is_id = (rows[i] ^ version << 56) == id_of(i / kWords);
+          if (!is_id || version < least || rows[i] != rows[i / kWords * kWords]) ++wrong;
+          ++found;
+        }
+        EXPECT_EQ(wrong, 0U);
+      }
+    });
+  }
+  threads.emplace_back([&] {
+    const HeldStream own;
+    const There<std::uint64_t> ids(kRows);
+    ids.put(ids_of(0, kRows), own.get());
+    while (written < kVersions) {
+      std::unique_ptr<RowPins> pins;
+      EXPECT_TRUE(store_
+                      ->PinRows({.ids = ids.at(),
+                                 .count = kRows / 4,
+                                 .row_bytes = kRowBytes,
+                                 .stream = own.get()},
+                                &pins)
+                      .ok());
+    }
+  });
+  for (std::uint64_t version = 2; version <= kVersions; ++version) {
+    write(version, stream_);
+    written = version;
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_GT(found, 0U);
 }
 
 // Goal: lookups of several streams at once, beside writers, find rows that somebody wrote.

@@ -5,6 +5,7 @@
 #include "base/assert.h"
 #include "exec/atomics.h"
 #include "exec/group.h"
+#include "hash/algo/logged.cuh"
 #include "hash/algo/words.cuh"
 #include "hash/refs.h"
 
@@ -135,6 +136,12 @@ struct SetSeen {
   [[nodiscard]] BRECCIA_HD int way_of(std::uint64_t payload) const {
     int way = -1;
     for (int i = 0; i < kCacheWays; ++i) way = word[i] == payload ? i : way;
+    return way;
+  }
+  /// Of several, which may be where two lanes brought it at once, one that is pinned.
+  [[nodiscard]] BRECCIA_HD int pinned_way_of(std::uint64_t payload) const {
+    int way = way_of(payload);
+    for (int i = 0; i < kCacheWays; ++i) way = word[i] == payload && is_pinned(i) ? i : way;
     return way;
   }
   [[nodiscard]] BRECCIA_HD bool is_filling() const { return way_of(SetRef::kFilling) >= 0; }
@@ -426,8 +433,10 @@ struct Admit {
 ///         before[count], code[count]: what the index had of each id before that, kPresent if
 ///         anything. newest[count]: what it has now, which may be another one's of the batch, or
 ///         nobody's of it; null: each its own.
-/// Launch  item i: id i. Nobody else is at the cache.
-/// Order   as Admit's. A version is what one record has replaced, so one item is after its place.
+/// Launch  group g: id g, over count * W items. Nobody else is at the cache.
+/// Order   what is written is read in later launches. A version is what one record has replaced, so
+///         one group is after its place. The newest one may be there already, as a lookup brought
+///         it: of the two a place that is pinned stays.
 template <class Word>
 struct Renew {
   CacheRef cache;
@@ -444,27 +453,49 @@ struct Renew {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    exec::each_item(group, first, count, [&](std::uint64_t i) {
-      if (code[i] != Code::kPresent || !has_value(before[i])) return;
-      const std::uint64_t payload = newest == nullptr ? payload_of(i) : newest[i];
-      const std::uint64_t from = (payload - first_payload) / record_bytes;
-      // Something newer was there before, or is since.
-      if (before[i] >= payload_of(i) || payload < first_payload || from >= count) return;
-      BRECCIA_INVARIANT(payload == payload_of(from));
-      const std::uint64_t number = set_of(cache, cache_hash_of(cache, id[i]));
-      const SetRef set = SetRef::of(cache, number);
-      const int way = SetSeen::read(group, set).way_of(before[i]);
-      if (way < 0) return;
-      const std::uint64_t was = exec::compare_exchange_acq_rel_device(
-          group, set.word(way), before[i], std::uint64_t{SetRef::kFilling});
-      if (was == before[i])
-        fill_place(group, cache, number, way, payload, row + from * words, words);
+    const std::uint64_t i = first / Group::kWidth;
+    if (code[i] != Code::kPresent || !has_value(before[i])) return;
+    const std::uint64_t payload = newest == nullptr ? payload_of(i) : newest[i];
+    const std::uint64_t from = (payload - first_payload) / record_bytes;
+    // Something newer was there before, or is since.
+    if (before[i] >= payload_of(i) || payload < first_payload || from >= count) return;
+    BRECCIA_INVARIANT(payload == payload_of(from));
+    const std::uint64_t number = set_of(cache, cache_hash_of(cache, id[i]));
+    const int way = group.from(
+        0, [&](int) { return claim(group, SetRef::of(cache, number), before[i], payload); });
+    if (way < 0) return;
+    const std::uint64_t place = number * kCacheWays + static_cast<std::uint64_t>(way);
+    copy_words(group, row + from * words, words,
+               reinterpret_cast<Word*>(cache.rows) + place * words);
+    group.each_lane([&](int lane) {
+      if (lane == 0) {
+        exec::store_release_device(group, SetRef::of(cache, number).word(way), payload);
+      }
     });
   }
 
  private:
   [[nodiscard]] BRECCIA_HD std::uint64_t payload_of(std::uint64_t i) const {
     return first_payload + i * record_bytes;
+  }
+  /// The place of the version before, whose row is the group's to write; -1: there is none, or the
+  /// new one has another. Called by one lane.
+  BRECCIA_SINGLE_SOURCE
+  template <class Group>
+  BRECCIA_HD static int claim(const Group& group, const SetRef& set, std::uint64_t before,
+                              std::uint64_t payload) {
+    const SetSeen seen = SetSeen::read(group, set);
+    const int there = seen.pinned_way_of(before);
+    if (there < 0) return -1;
+    const int other = seen.pinned_way_of(payload);
+    if (other >= 0 && !seen.is_pinned(there)) {
+      exec::store_relaxed_device(group, set.word(there), std::uint64_t{0});
+      return -1;
+    }
+    if (other >= 0 && !seen.is_pinned(other)) {
+      exec::store_relaxed_device(group, set.word(other), std::uint64_t{0});
+    }
+    return there;
   }
 };
 

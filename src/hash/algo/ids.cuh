@@ -50,7 +50,8 @@ struct NumberIds {
   BRECCIA_SINGLE_SOURCE
   template <class Group>
   BRECCIA_HD void operator()(const Group& group, std::uint64_t first) const {
-    const std::uint64_t n = asked == nullptr || *asked > count ? count : *asked;
+    const std::uint64_t said = asked == nullptr ? count : *asked;
+    const std::uint64_t n = said < count ? said : count;
     exec::each_item(group, first, count, [&](std::uint64_t i) {
       number[i] = i < n ? byte_swapped(id[i]) : 0;
       if (i == 0 && counts != nullptr) *counts = {.missing = 0, .asked = n};

@@ -270,11 +270,19 @@ Status Engine::begin_to_find(const IdRows& rows) {
 Status Engine::pin(const IdsRef& ids, Pins* pins) {
   if (!state_->knows_ids()) return Status::NotSupported();
   const auto lookup = backend_->make_pin_lookup(*pins, ids);
-  RowPlaces places;
-  BRECCIA_TRY(state_->find(lookup.get(), &places));
-  return lookup->bring([&](std::span<const std::uint64_t> missing, char* to, std::uint8_t* found) {
-    gather_rows(places, missing, row_cache_->row_bytes(), to, found);
-  });
+  // What was written between a look and its pins has another row by then: once more.
+  constexpr int kTries = 3;
+  for (int i = 0; i < kTries; ++i) {
+    const std::uint64_t visible = state_->visible();
+    RowPlaces places;
+    BRECCIA_TRY(state_->find(lookup.get(), &places));
+    BRECCIA_TRY(
+        lookup->bring([&](std::span<const std::uint64_t> missing, char* to, std::uint8_t* found) {
+          gather_rows(places, missing, row_cache_->row_bytes(), to, found);
+        }));
+    if (state_->visible() == visible) break;
+  }
+  return Status::OK();
 }
 
 bool Engine::caches(std::size_t row_bytes) const {

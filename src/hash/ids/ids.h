@@ -99,9 +99,9 @@ class RowLookup {
   [[nodiscard]] virtual Status bring(const Gather& gather) = 0;
 };
 
-/// Copies of rows in a device's memory, by their payloads: what a payload points to never changes.
-/// It gives its memory back when other tenants of the device want it, and holds nothing from then
-/// on.
+/// Copies of rows in a device's memory, by their ids and payloads: what a payload points to never
+/// changes. It gives its memory back when other tenants of the device want it, and holds nothing
+/// from then on.
 /// Threads any.
 class Cache {
  public:

@@ -94,7 +94,8 @@ class PinLookup final : public PoolRowLookup<Tenant> {
     const Section section = cache.section_to_pin();
     const CacheRef ref = cache.ref();
     if (ref.set_count == 0) {
-      pins_.note(0, this->count());
+      pins_.note(0, this->count() - refused_);
+      refused_ = this->count();
       return Status::OK();
     }
     algo::PinCounts counts;
@@ -108,7 +109,9 @@ class PinLookup final : public PoolRowLookup<Tenant> {
     BRECCIA_TRY(x->finish());
     BRECCIA_ASSERT(counts.left[algo::kPinLaunches - 1] == 0);
     BRECCIA_ASSERT(counts.pinned + counts.refused <= this->count());
-    pins_.note(counts.pinned, counts.refused);
+    // If this is not the first time, of what is refused now.
+    pins_.note(counts.pinned, counts.refused - refused_);
+    refused_ = counts.refused;
     return Status::OK();
   }
 
@@ -140,6 +143,7 @@ class PinLookup final : public PoolRowLookup<Tenant> {
   exec::Array<char> rows_;
   exec::Array<std::uint8_t> found_, is_pinned_;
   exec::Array<algo::PinCounts> counts_;
+  std::uint64_t refused_ = 0;  // when bring() was called last
 };
 
 }  // namespace breccia::hash

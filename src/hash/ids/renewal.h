@@ -29,22 +29,16 @@ class Renewal final : public RowLookup {
 
   Status look(Table& table) override {
     if (!records_.has_ids_twice()) return Status::OK();
-    auto& own = static_cast<PoolTable&>(table);
-    BRECCIA_TRY(own.fault());
-    BRECCIA_TAKE(auto x, tenant_.executor());
-    const std::uint64_t n = records_.count();
-    newest_ = {};
-    BRECCIA_TAKE(const auto code, exec::make_array<Code>(*x, n));
-    BRECCIA_TAKE(newest_, exec::make_array<std::uint64_t>(*x, n));
-    const RequestsRef requests{
-        .key = records_.number(), .found = newest_.data(), .code = code.data(), .count = n};
-    return Call(*x, own, requests, algo::WordKeys()).find([] { return Status::OK(); });
+    const Status found = find_newest(static_cast<PoolTable&>(table));
+    // Without that, who has two rows for an id is not in the cache any more.
+    if (!found.ok()) newest_ = {};
+    return found.IsMemoryLimit() ? Status::OK() : base::copy_of(found);
   }
 
   Status bring(const Gather& /*gather*/) override {
-    if (!records_.are_raised()) return Status::OK();
+    if (!records_.have_replaced()) return Status::OK();
     BRECCIA_TAKE(auto x, tenant_.executor());  // before the section, as everybody
-    const std::optional<Section> section = cache_.section_to_admit();
+    const std::optional<Section> section = cache_.section_to_renew();
     if (!section.has_value()) return Status::OK();
     const CacheRef cache = cache_.ref();
     if (cache.set_count == 0) return Status::OK();
@@ -62,12 +56,23 @@ class Renewal final : public RowLookup {
                                      .record_bytes = records_.header().record_bytes(),
                                      .row = reinterpret_cast<const Word*>(rows_.row),
                                      .words = words};
-                                 return x->template launch<32>(records_.count(), renew);
+                                 return x->template launch<4>(records_.count() * 4, renew);
                                }));
     return x->finish();
   }
 
  private:
+  Status find_newest(PoolTable& table) {
+    BRECCIA_TRY(table.fault());
+    BRECCIA_TAKE(auto x, tenant_.executor());
+    const std::uint64_t n = records_.count();
+    BRECCIA_TAKE(const auto code, exec::make_array<Code>(*x, n));
+    BRECCIA_TAKE(newest_, exec::make_array<std::uint64_t>(*x, n));
+    const RequestsRef requests{
+        .key = records_.number(), .found = newest_.data(), .code = code.data(), .count = n};
+    return Call(*x, table, requests, algo::WordKeys()).find([] { return Status::OK(); });
+  }
+
   Tenant& tenant_;
   PoolCache& cache_;
   const PoolRowRecords& records_;

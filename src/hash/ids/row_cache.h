@@ -67,6 +67,12 @@ class PoolCache final : public Cache {
     refusals_ = 0;
     return section;
   }
+  /// To write rows over those before: where some are pinned that is waited for, as who pins them
+  /// counts on it; else none while lookups are under way.
+  [[nodiscard]] std::optional<Section> section_to_renew() {
+    if (pinned_ > 0) return section_to_pin();
+    return Section::try_once(mutex_, *in_flight_);
+  }
   /// To pin rows, behind lookups that are under way: those that were before the call, and those
   /// that come before it has it, which are few.
   [[nodiscard]] Section section_to_pin() {

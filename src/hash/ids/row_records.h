@@ -92,14 +92,15 @@ class PoolRowRecords final : public RowRecords {
     BRECCIA_TAKE(const Met met, count_codes(x));
     *absent = met[static_cast<int>(Code::kAbsent)];
     has_ids_twice_ = met[algo::CountCodes::kAgain] > 0;
-    is_raised_ = true;
+    have_replaced_ = met[static_cast<int>(Code::kPresent)] > 0;
     if (met[static_cast<int>(Code::kNoRoom)] == 0) return Status::OK();
     return Status::MemoryLimit("the index finds no room to grow");
   }
 
   // ---- when they were raised: what they were, in the backend's memory ----
 
-  [[nodiscard]] bool are_raised() const { return is_raised_; }
+  /// Whether the index had anything of some before that.
+  [[nodiscard]] bool have_replaced() const { return have_replaced_; }
   [[nodiscard]] const std::uint64_t* number() const { return number_.data(); }
   /// What the index had of each before that, where code() says kPresent.
   [[nodiscard]] const std::uint64_t* before() const { return before_.data(); }
@@ -146,7 +147,7 @@ class PoolRowRecords final : public RowRecords {
   exec::Array<std::uint64_t> number_, payload_, met_;
   exec::Array<std::uint64_t> before_;  // what the index had of each key
   std::uint64_t first_payload_ = 0;
-  bool is_raised_ = false;
+  bool have_replaced_ = false;
   bool has_ids_twice_ = false;
   exec::Array<Code> code_;
 };

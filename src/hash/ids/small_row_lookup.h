@@ -246,6 +246,7 @@ class SmallRowLookup final : public RowLookup {
                              request.data(), missing_, row, out_.found, words}));
     const std::optional<Section> section = has_cache_ ? cache_->section_to_admit() : std::nullopt;
     if (!section.has_value()) return x.finish();
+    const exec::Finish in_section(x);
     const CacheRef cache = cache_->ref();
     if (cache.set_count > 0) {
       BRECCIA_TRY(cache_->let_go(x));

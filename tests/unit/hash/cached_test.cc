@@ -72,16 +72,16 @@ class Rows {
     const std::uint64_t n = raised.ids.size();
     std::vector<std::uint64_t> row(n);
     for (std::uint64_t i = 0; i < n; ++i) row[i] = row_of(raised.payload(i));
-    launch(n, Renew<std::uint64_t>{.cache = ref(),
-                                   .id = raised.ids.data(),
-                                   .before = raised.before.data(),
-                                   .code = raised.code.data(),
-                                   .newest = says_newest ? raised.newest.data() : nullptr,
-                                   .count = n,
-                                   .first_payload = raised.first,
-                                   .record_bytes = Raised::kRecordBytes,
-                                   .row = row.data(),
-                                   .words = 1});
+    launch_groups(n, Renew<std::uint64_t>{.cache = ref(),
+                                          .id = raised.ids.data(),
+                                          .before = raised.before.data(),
+                                          .code = raised.code.data(),
+                                          .newest = says_newest ? raised.newest.data() : nullptr,
+                                          .count = n,
+                                          .first_payload = raised.first,
+                                          .record_bytes = Raised::kRecordBytes,
+                                          .row = row.data(),
+                                          .words = 1});
   }
   /// Whether each was there; one launch finds, and one admits those that were not but are rows.
   std::vector<std::uint8_t> look_up(const std::vector<std::uint64_t>& payload) {
@@ -180,7 +180,8 @@ class Rows {
     const SetSeen seen = SetSeen::read(exec::HostGroup<1>(), SetRef::of(ref(), set));
     std::map<std::uint64_t, std::uint64_t> pins;
     for (int i = 0; i < kCacheWays; ++i) {
-      pins[seen.word[i]] = SetRef::pins_of(seen.credits(), i);
+      std::uint64_t* const most = &pins[seen.word[i]];
+      *most = std::max(*most, SetRef::pins_of(seen.credits(), i));
     }
     return pins;
   }
@@ -204,6 +205,15 @@ class Rows {
   }
 
  private:
+  /// A group for each.
+  template <class F>
+  void launch_groups(std::uint64_t n, const F& f) {
+    const auto by_groups = [&](const auto& group, std::uint64_t first) {
+      constexpr std::uint64_t kWidth = std::decay_t<decltype(group)>::kWidth;
+      for (std::uint64_t i = first; i < std::min(first + kWidth, n); ++i) f(group, i * kWidth);
+    };
+    launch(n, by_groups);
+  }
   template <class F>
   void launch(std::uint64_t items, const F& f) {
     if (rivals_ != nullptr) {
@@ -492,15 +502,25 @@ TEST(HashCached, NewVersionsKeepTheirPlaces) {
     Versions versions(&random);
     const std::uint64_t ids = 1 + random.below(30);
     Rows::Holder holder = rows.holder();
+    const auto some_newest = [&] {
+      std::vector<std::uint64_t> payload;
+      for (const auto& [id, newest] : versions.newest()) {
+        if (!random.one_in(3)) payload.push_back(newest);
+      }
+      return payload;
+    };
+    const auto look_up_some = [&] { rows.look_up(some_newest()); };
     for (int turn = 0; turn < 40; ++turn) {
       Rows::Raised raised = versions.raise(&rows, random.below(20), ids);
+      if (random.one_in(4)) (void)versions.raise(&rows, random.below(4), ids);
+      if (random.one_in(4)) look_up_some();
       std::map<std::uint64_t, std::uint64_t> pins;  // of ids whose version of before is there
       for (std::size_t i = 0; i < raised.ids.size(); ++i) {
         const auto beside = rows.pins_beside(raised.payload(i));
         const auto at = beside.find(raised.before[i]);
-        if (raised.before[i] != 0 && at != beside.end()) pins[raised.ids[i]] = at->second;
+        const bool is_of_before = raised.before[i] != 0 && raised.before[i] < raised.first;
+        if (is_of_before && at != beside.end()) pins[raised.ids[i]] = at->second;
       }
-      if (random.one_in(4)) (void)versions.raise(&rows, random.below(4), ids);
       versions.see(&raised);
       rows.renew(raised, /*says_newest=*/true);
       rows.check_places();
@@ -511,11 +531,7 @@ TEST(HashCached, NewVersionsKeepTheirPlaces) {
         ASSERT_TRUE(beside.contains(newest));
         ASSERT_EQ(beside.at(newest), count);
       }
-      std::vector<std::uint64_t> payload;
-      for (const auto& [id, newest] : versions.newest()) {
-        if (!random.one_in(3)) payload.push_back(newest);
-      }
-      turn == 10 ? void(rows.pin(&holder, payload)) : void(rows.look_up(payload));
+      turn == 10 ? void(rows.pin(&holder, some_newest())) : look_up_some();
       rows.check_places();
       if (HasFailure()) return;
     }

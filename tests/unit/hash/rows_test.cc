@@ -329,7 +329,7 @@ TEST_F(HashRowsHits, PinnedOnesStay) {
   const std::uint64_t lookups = figure("row_cache.lookups");
   std::unique_ptr<RowPins> third = pin(0, room / 3);
   EXPECT_EQ(figure("row_cache.lookups"), lookups);
-  EXPECT_LE(third->Refused() / 2, room / 3 / 200);
+  EXPECT_LE(third->Refused() / 2, room / 3 / 100);
   EXPECT_EQ(figure("row_cache.pinned"), third->Rows());
   for (int i = 0; i < 3; ++i) pass_of_zipf(0);
   pass([](std::uint64_t i) { return i; });
@@ -349,7 +349,7 @@ TEST_F(HashRowsHits, PinnedOnesStay) {
   for (int i = 0; i < 8; ++i) pass_of_zipf(0);
   EXPECT_LE(count_found(0, room / 3), room / 100);
   const std::unique_ptr<RowPins> others = pin(2 * room, room / 3);
-  EXPECT_LE(others->Refused() / 2, room / 3 / 200);
+  EXPECT_LE(others->Refused() / 2, room / 3 / 100);
 }
 
 // Goal: what is written by PutRows while it is pinned, or in the cache, is found there as it was
