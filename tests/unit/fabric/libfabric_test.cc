@@ -667,12 +667,17 @@ TEST(FabricLibfabric, WhoDoesNotPollIsWaitedFor) {
       return std::vector<std::byte>(size, static_cast<std::byte>(i));
     };
     std::uint64_t sent = 0, bytes = 0;
+    // On a busy computer one may wait for who takes messages in, and not for who polls.
+    const TimeUs until = here->now_us() + kLong;
     while (true) {
       const TimeUs begin = here->now_us();
       const Status status =
           here->send(peer, {.request = sent}, payload_of(sent), here->now_us() + 20'000);
       EXPECT_LE(here->now_us() - begin, 20'000 + kSlackUs);
-      if (status.IsTimedOut()) break;
+      if (status.IsTimedOut()) {
+        if (bytes > 1U << 20 || here->now_us() > until) break;
+        continue;
+      }
       ASSERT_TRUE(status.ok()) << status.ToString();
       ++sent;
       bytes += size + kHeaderBytes;
