@@ -504,7 +504,7 @@ TEST_F(HashRowsHits, PinsOutliveTheirDevice) {
 
 // Goal: calls of many threads at once neither tear rows nor lose any.
 // Method: writers whose rows say their id in each word, readers over a small cache, a cleaner.
-TEST_P(HashRowsByWay, ManyThreads) {
+TEST_P(HashRowsByWay, ConcurrentCallers) {
   base::Random random(2);
   options_.create_if_missing = true;
   options_.backend = testing::backend_under_test();
