@@ -46,9 +46,8 @@ template <std::uint64_t kBytes>
 class CallOf {
  public:
   using Row = std::array<char, kBytes>;
-  /// What a list of missing ones has where nothing was written, and what `found` has.
+  /// What a list of missing ones has where nothing was written.
   static constexpr std::uint32_t kNone = ~0U;
-  static constexpr std::uint8_t kNotWritten = 7;
 
   explicit CallOf(const HashStore& store) {
     if (store.Device() < 0) {
@@ -100,7 +99,8 @@ class CallOf {
   std::vector<std::uint64_t> ids;
   std::vector<Row> rows;
   std::vector<std::uint8_t> found;
-  bool asks_missing = false;  // find(): which of them are not there, too
+  std::uint8_t not_written = 7;  // what `found` has where nothing was written
+  bool asks_missing = false;     // find(): which of them are not there, too
   std::vector<std::uint32_t> missing;
   std::uint64_t missing_count = kNone;
   /// So many of them count, which is said on the device.
@@ -111,7 +111,7 @@ class CallOf {
 
  private:
   void forget_found() {
-    found.assign(ids.size(), kNotWritten);
+    found.assign(ids.size(), not_written);
     missing.assign(ids.size(), kNone);
     missing_count = kNone;
   }
@@ -314,6 +314,7 @@ inline void RowStore::find(base::Random& random, const Model& model) {
   for (std::uint64_t i = 0; i < count; ++i) call.add(some_id(random), Row{});
   say_count(random, &call);
   call.asks_missing = random.one_in(2);
+  if (random.one_in(2)) call.not_written = 0;
   const bool is_of_cache = random.one_in(3);
   const Status status = is_of_cache ? call.find_cached(engine_.get()) : call.find(engine_.get());
   if (!status.ok()) {
@@ -323,7 +324,7 @@ inline void RowStore::find(base::Random& random, const Model& model) {
   std::vector<std::uint32_t> missing;
   for (std::uint64_t i = 0; i < count; ++i) {
     if (i >= call.count()) {
-      ASSERT_EQ(call.found[i], Call::kNotWritten) << i;
+      ASSERT_EQ(call.found[i], call.not_written) << i;
       ASSERT_EQ(call.rows[i], Row{}) << i;
       continue;
     }
