@@ -189,8 +189,7 @@ class HashStore : public Store {
   virtual Status PutRows(const WriteOptions& options, const IdRows& rows) = 0;
 
   /// Deletes ids, of which some may be there more than once, or have nothing. They vanish at once,
-  /// as those of a batch. Of `ids` only ids, count, count_at and stream are looked
-  /// at.
+  /// as those of a batch. Of `ids` only ids, count, count_at and stream are looked at.
   /// Order   as Submit, and durable as it is then.
   /// Errors  likewise; InvalidArgument: how the array lies; IOError also: the device.
   virtual Status DeleteRows(const WriteOptions& options, const IdRows& ids) = 0;
