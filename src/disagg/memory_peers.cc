@@ -124,19 +124,38 @@ std::vector<const MemoryPeer*> MemoryPeers::find_all(std::uint32_t node) const {
   return all;
 }
 
-Status MemoryPeers::read(std::uint32_t node, std::span<const BlockRead> reads,
-                         fabric::TimeUs each_us, fabric::TimeUs until) {
-  Status read = Status::TryAgain("a memory server was not reached");
-  for (const MemoryPeer* const of : {find(node), find_whole_mirror(node)}) {
+Status MemoryPeers::read(const ReadsByNode& all, fabric::TimeUs within_us) {
+  std::vector<Unread> left;
+  left.reserve(all.size());
+  for (const auto& [node, reads] : all) left.push_back({.node = node, .reads = reads});
+  read_of(&MemoryPeers::find, &left, within_us / 2);
+  if (!left.empty()) read_of(&MemoryPeers::find_whole_mirror, &left, within_us / 2);
+  return left.empty() ? Status::OK() : left.front().why;
+}
+
+/// Leaves those that were not read.
+void MemoryPeers::read_of(Finding find_peer, std::vector<Unread>* left, fabric::TimeUs within_us) {
+  std::vector<std::vector<fabric::Read>> reads;
+  std::vector<fabric::ReadsOf> of_peers;
+  std::vector<Unread*> whose;
+  reads.reserve(left->size());  // spans of them stay
+  for (Unread& one : *left) {
+    const MemoryPeer* const of = (this->*find_peer)(one.node);
     if (of == nullptr) continue;
-    std::vector<fabric::Read> all;
-    all.reserve(reads.size());
-    for (const BlockRead& one : reads) all.push_back({of->region, one.offset, one.into});
-    read = port_->read(of->peer, all, std::min(until, port_->now_us() + each_us));
-    if (read.ok()) return read;
-    doubt();
+    std::vector<fabric::Read>& of_node = reads.emplace_back();
+    of_node.reserve(one.reads.size());
+    for (const BlockRead& read : one.reads) {
+      of_node.push_back({of->region, read.offset, read.into});
+    }
+    of_peers.push_back({.peer = of->peer, .reads = of_node});
+    whose.push_back(&one);
   }
-  return read;
+  port_->read_all(of_peers, port_->now_us() + within_us);
+  for (std::size_t i = 0; i < of_peers.size(); ++i) {
+    whose[i]->why = of_peers[i].status;
+    if (!of_peers[i].status.ok()) doubt();
+  }
+  std::erase_if(*left, [](const Unread& one) { return one.why.ok(); });
 }
 
 bool MemoryPeers::is_lost(std::uint32_t node) const {

@@ -58,10 +58,11 @@ class MemoryPeers {
     std::uint64_t offset;
     std::span<std::byte> into;
   };
-  /// Of the server, or else of its whole mirror, each of which has so long at most.
+  using ReadsByNode = std::map<std::uint32_t, std::vector<BlockRead>>;
+  /// Of all servers at once, and of whole mirrors what these did not tell. They have half of the
+  /// time each.
   /// Errors  TryAgain: neither was reached; those of a port.
-  Status read(std::uint32_t node, std::span<const BlockRead> reads, fabric::TimeUs each_us,
-              fabric::TimeUs until);
+  [[nodiscard]] Status read(const ReadsByNode& all, fabric::TimeUs within_us);
   [[nodiscard]] bool is_lost(std::uint32_t node) const;
   /// There is such a number, and it is not lost.
   [[nodiscard]] bool is_kept(std::uint32_t node) const;
@@ -89,7 +90,15 @@ class MemoryPeers {
     std::array<Server, kServersOfANode> server;  // and its mirror
   };
 
+  struct Unread {
+    std::uint32_t node;
+    std::span<const BlockRead> reads;
+    Status why = Status::TryAgain("a memory server was not reached");
+  };
+  using Finding = const MemoryPeer* (MemoryPeers::*)(std::uint32_t node) const;
+
   void keep(One* next, One* before);
+  void read_of(Finding find_peer, std::vector<Unread>* left, fabric::TimeUs within_us);
   Status meet(fabric::TimeUs until);
   Status meet(std::uint32_t node, Server* server, fabric::TimeUs until);
   void leave(One* one);

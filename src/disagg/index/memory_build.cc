@@ -90,7 +90,7 @@ void MemoryBuild::settle() {
 bool MemoryBuild::read_sequences(std::span<const ValueEntry> others,
                                  std::vector<std::uint64_t>* sequences) {
   sequences->assign(others.size(), std::numeric_limits<std::uint64_t>::max());
-  std::map<std::uint32_t, std::vector<MemoryPeers::BlockRead>> of_node;
+  MemoryPeers::ReadsByNode of_node;
   for (std::size_t i = 0; i < others.size(); ++i) {
     const auto now = table_->find(others[i].id);
     BRECCIA_ASSERT(now.has_value());
@@ -98,10 +98,7 @@ bool MemoryBuild::read_sequences(std::span<const ValueEntry> others,
     of_node[now->node].push_back({now->offset() + BlockHeader::kSequenceOffset,
                                   std::as_writable_bytes(std::span(*sequences).subspan(i, 1))});
   }
-  const fabric::TimeUs until = port_->now_us() + options_.read_us;
-  return std::all_of(of_node.begin(), of_node.end(), [&](const auto& one) {
-    return memory_->read(one.first, one.second, options_.read_us / 2, until).ok();
-  });
+  return memory_->read(of_node, options_.read_us).ok();
 }
 
 /// The later write is the key's. `sequence` is that of the value in the table.

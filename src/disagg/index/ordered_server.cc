@@ -24,8 +24,6 @@ constexpr std::size_t kCatchUpAtOnce = 16 << 10;
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 /// Between two looks at whether keys are sorted.
 constexpr fabric::TimeUs kSortUs = 1000;
-/// What is read of a block for its key: most keys are there.
-constexpr std::uint64_t kKeyHeadBytes = 128;
 
 /// Bytes of the key of a block whose head was read.
 std::size_t key_bytes_in(std::span<const std::byte> head) {
@@ -350,8 +348,12 @@ bool OrderedServer::read_keys(std::span<const ChainEntry> entries) {
     const auto* const key = reinterpret_cast<const char*>(head.data()) + sizeof(BlockHeader);
     return {key, std::min(key_bytes_in(head), head.size() - sizeof(BlockHeader))};
   };
-  std::size_t key_bytes = 0;
-  for (std::size_t i = 0; i < entries.size(); ++i) key_bytes += key_of(i).size();
+  std::size_t key_bytes = 0, longest = 0;
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const std::size_t bytes = key_of(i).size();
+    key_bytes += bytes;
+    longest = std::max(longest, bytes);
+  }
   LooseKeys keys;
   keys.reserve(entries.size(), key_bytes);
   Reach reach(memory_);
@@ -363,18 +365,19 @@ bool OrderedServer::read_keys(std::span<const ChainEntry> entries) {
     keys.add(key, slot_of(0, block));
   }
   keys_.push_back(std::move(keys));
+  head_bytes_ = sizeof(BlockHeader) + longest <= kLineBytes ? kLineBytes : kHeadBytesMax;
   return true;
 }
 
 std::span<std::byte> OrderedServer::head_of(std::size_t i, const ChainEntry& entry) {
-  const std::uint64_t bytes = std::min(location_in(entry.slot).bytes(), kKeyHeadBytes);
-  return std::span(heads_).subspan(i * kKeyHeadBytes, bytes);
+  const std::uint64_t bytes = std::min(location_in(entry.slot).bytes(), head_bytes_);
+  return std::span(heads_).subspan(i * head_bytes_, bytes);
 }
 
 /// The beginnings of their blocks. Of those of servers that are lost there is none.
 bool OrderedServer::read_heads(std::span<const ChainEntry> entries) {
-  heads_.assign(entries.size() * kKeyHeadBytes, std::byte{0});
-  Reads of_node;
+  heads_.assign(entries.size() * head_bytes_, std::byte{0});
+  MemoryPeers::ReadsByNode of_node;
   Reach reach(memory_);
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const Location block = location_in(entries[i].slot);
@@ -382,13 +385,13 @@ bool OrderedServer::read_heads(std::span<const ChainEntry> entries) {
     if (!reach.is_place(block)) return false;
     of_node[block.node].push_back({block.offset(), head_of(i, entries[i])});
   }
-  return read_all(of_node);
+  return memory_.read(of_node, options_.read_us).ok();
 }
 
 /// Those keys that their heads have not all of.
 bool OrderedServer::read_long_keys(std::span<const ChainEntry> entries) {
   long_keys_.clear();
-  Reads of_node;
+  MemoryPeers::ReadsByNode of_node;
   for (std::size_t i = 0; i < entries.size(); ++i) {
     const std::span<const std::byte> head = head_of(i, entries[i]);
     const std::size_t bytes = key_bytes_in(head);
@@ -400,14 +403,7 @@ bool OrderedServer::read_long_keys(std::span<const ChainEntry> entries) {
     of_node[block.node].push_back(
         {block.offset() + sizeof(BlockHeader), std::as_writable_bytes(std::span(key))});
   }
-  return read_all(of_node);
-}
-
-bool OrderedServer::read_all(const Reads& of_node) {
-  const fabric::TimeUs until = port_->now_us() + options_.read_us;
-  return std::all_of(of_node.begin(), of_node.end(), [&](const auto& one) {
-    return memory_.read(one.first, one.second, options_.read_us / 2, until).ok();
-  });
+  return memory_.read(of_node, options_.read_us).ok();
 }
 
 }  // namespace breccia::disagg

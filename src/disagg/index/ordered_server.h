@@ -16,6 +16,7 @@
 #include "disagg/index/index_server.h"
 #include "disagg/index/loose_keys.h"
 #include "disagg/index/ordered_index.h"
+#include "disagg/location.h"
 #include "disagg/memory_peers.h"
 #include "disagg/protocol.h"
 #include "fabric/port.h"
@@ -40,7 +41,7 @@ class OrderedServer final : public IndexServer {
     fabric::TimeUs again_us = 20'000;    // what was not answered so long is asked again
     fabric::TimeUs meet_us = 10'000;     // it waits for a connection so long
     fabric::TimeUs read_us = 100'000;    // reads of keys have so long
-    std::size_t keys_at_once = 1024;     // whose blocks are read between two looks at what has come
+    std::size_t keys_at_once = 4000;     // whose blocks are read between two looks at what has come
     std::size_t page_bytes = 512 << 10;  // of a message with keys, and one more
     bool sorts_aside = true;             // a thread of its own sorts them meanwhile
     bool keeps_step = false;  // writes go into the index before they are said to be logged
@@ -69,6 +70,9 @@ class OrderedServer final : public IndexServer {
   [[nodiscard]] std::size_t size() const { return index_.size(); }
 
  private:
+  /// What is read of a block for its key, at most: most keys are there.
+  static constexpr std::uint64_t kHeadBytesMax = 2 * kLineBytes;
+
   void hear(const fabric::Arrival& arrival);
   WireWriter answer(const Answers::Asker& asker, Ask ask, WireReader question);
   WireWriter meet(const Answers::Asker& asker, WireReader question);
@@ -85,8 +89,6 @@ class OrderedServer final : public IndexServer {
   [[nodiscard]] bool read_keys(std::span<const ChainEntry> entries);
   [[nodiscard]] bool read_heads(std::span<const ChainEntry> entries);
   [[nodiscard]] bool read_long_keys(std::span<const ChainEntry> entries);
-  using Reads = std::map<std::uint32_t, std::vector<MemoryPeers::BlockRead>>;  // by node
-  [[nodiscard]] bool read_all(const Reads& of_node);
   [[nodiscard]] std::span<std::byte> head_of(std::size_t i, const ChainEntry& entry);
   void put_together();
   void catch_up();
@@ -111,18 +113,19 @@ class OrderedServer final : public IndexServer {
   std::deque<LastWrite> last_writes_;     // in the index
   OrderedIndex index_;
 
-  bool is_built_ = false;              // the index has what was there when this server began
-  bool is_whole_ = false;              // and most of the log since
-  std::uint64_t next_chain_ = 0;       // the position of the first that was not told yet
-  bool are_all_told_ = false;          // there are no more chains
-  std::uint64_t chains_request_ = 0;   // 0: none is under way
-  fabric::TimeUs chains_again_ = 0;    // they are asked for, if they were not told
-  fabric::TimeUs gather_again_ = 0;    // there is something to read, or to be put together
-  std::vector<ChainEntry> entries_;    // of chains, up to next_chain_
-  std::size_t read_ = 0;               // so many of these have their keys in keys_
-  std::vector<ChainEntry> following_;  // of the next chains, if they have come
-  KeySeeds seeds_;                     // by which their keys are known
-  std::vector<std::byte> heads_;       // of blocks whose keys are read
+  bool is_built_ = false;                     // the index has what was there when this server began
+  bool is_whole_ = false;                     // and most of the log since
+  std::uint64_t next_chain_ = 0;              // the position of the first that was not told yet
+  bool are_all_told_ = false;                 // there are no more chains
+  std::uint64_t chains_request_ = 0;          // 0: none is under way
+  fabric::TimeUs chains_again_ = 0;           // they are asked for, if they were not told
+  fabric::TimeUs gather_again_ = 0;           // there is something to read, or to be put together
+  std::vector<ChainEntry> entries_;           // of chains, up to next_chain_
+  std::size_t read_ = 0;                      // so many of these have their keys in keys_
+  std::vector<ChainEntry> following_;         // of the next chains, if they have come
+  KeySeeds seeds_;                            // by which their keys are known
+  std::vector<std::byte> heads_;              // of blocks whose keys are read
+  std::uint64_t head_bytes_ = kHeadBytesMax;  // of each: the keys of those before were there
   std::map<std::size_t, std::string> long_keys_;  // of these, by entry
   std::vector<LooseKeys> keys_;                   // that were read
   std::future<OrderedIndex> together_;            // of these, when all were
