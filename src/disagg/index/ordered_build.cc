@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <iterator>
+#include <numeric>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -21,7 +23,7 @@ constexpr std::size_t kKeysOfRange = 4096;
 constexpr std::size_t kRangesMax = 2048;
 /// Of each part of the keys so many are drawn: ranges differ by less than half in length, then,
 /// where a part has some thousand keys.
-constexpr std::size_t kDrawn = 8;
+constexpr std::size_t kDrawn = 16;
 /// Parts of the keys, each of which is divided by one thread.
 constexpr std::size_t kSharesMax = 64;
 /// Keys that are on their way into the cache while one goes into its page.
@@ -42,6 +44,47 @@ Record record_of(const LooseKeys::Ref& ref, std::size_t common) {
   const std::string_view behind = ref.key().substr(common);
   const std::size_t bytes = std::min(behind.size(), sizeof(std::uint64_t));
   return {.head = base::load_big_endian(behind.data(), bytes), .key = ref};
+}
+
+/// Numbers of parts of about the same width that heads from `first` to `last` lie in.
+class HeadParts {
+ public:
+  HeadParts() = default;
+  /// Shape   first <= last, at least one part; twice as many as are wanted at the most.
+  HeadParts(std::uint64_t first, std::uint64_t last, std::size_t wanted) : first_(first) {
+    BRECCIA_ASSERT(first <= last && wanted > 0);
+    const auto bits = static_cast<int>(std::bit_width(last - first));
+    shift_ = std::max(0, bits - static_cast<int>(std::bit_width(wanted)));
+    count_ = ((last - first) >> shift_) + 1;
+  }
+  [[nodiscard]] std::size_t count() const { return count_; }
+  /// Of a head within them.
+  [[nodiscard]] std::size_t of(std::uint64_t head) const { return (head - first_) >> shift_; }
+
+ private:
+  std::uint64_t first_ = 0;
+  int shift_ = 0;
+  std::size_t count_ = 1;
+};
+
+/// Puts them in their order: into parts by heads first, so that most have none but their neighbours
+/// to be compared with.
+void sort(std::span<Record> records) {
+  if (records.size() < 2) return;
+  const auto by_head = [](const Record& one, const Record& other) { return one.head < other.head; };
+  const auto [first, last] = std::minmax_element(records.begin(), records.end(), by_head);
+  const HeadParts parts(first->head, last->head, records.size());
+  std::vector<std::uint32_t> ends(parts.count() + 1);
+  for (const Record& one : records) ++ends[parts.of(one.head) + 1];
+  std::partial_sum(ends.begin(), ends.end(), ends.begin());
+  const std::vector<Record> unsorted(records.begin(), records.end());
+  for (const Record& one : unsorted) records[ends[parts.of(one.head)]++] = one;
+  std::size_t begin = 0;
+  for (std::size_t part = 0; part < parts.count(); ++part) {
+    const std::size_t end = ends[part];
+    if (end - begin > 1) std::sort(&records[begin], &records[begin] + (end - begin));
+    begin = end;
+  }
 }
 
 /// work(i) for each i, and no thread but this one if not shared.
@@ -87,6 +130,8 @@ class Sorted {
   std::size_t common_ = 0;            // bytes that all keys begin with
   std::vector<Record> splitters_;     // the first keys of ranges but the first one
   std::vector<std::uint64_t> heads_;  // of these
+  HeadParts parts_;                   // of the heads
+  std::vector<std::uint32_t> first_;  // of each part, and one more: so many heads are before it
   std::unique_ptr<Record[]> records_;
   std::vector<std::size_t> ends_;  // of ranges
 };
@@ -118,22 +163,30 @@ void Sorted::draw_splitters() {
       drawn.push_back(record_of(ref, common_));
     }
   }
-  std::sort(drawn.begin(), drawn.end());
+  sort(drawn);
   const std::size_t wanted = std::min({count_ / kKeysOfRange + 1, kRangesMax, drawn.size() + 1});
   for (std::size_t i = 1; i < wanted; ++i) splitters_.push_back(drawn[i * drawn.size() / wanted]);
   for (const Record& one : splitters_) heads_.push_back(one.head);
+  if (heads_.empty()) return;
+  parts_ = HeadParts(heads_.front(), heads_.back(), heads_.size());
+  first_.resize(parts_.count() + 1);
+  for (const std::uint64_t head : heads_) ++first_[parts_.of(head) + 1];
+  std::partial_sum(first_.begin(), first_.end(), first_.begin());
 }
 
-/// By heads, without a branch that nobody foresees, and by whole keys among splitters that have the
-/// same head.
+/// By heads, among few of them without a branch that nobody foresees, and by whole keys among
+/// splitters that have the same head.
 std::size_t Sorted::find_range(const Record& record) const {
-  std::size_t range = 0;
-  for (std::size_t left = heads_.size(); left > 0;) {
+  if (heads_.empty() || record.head < heads_.front()) return 0;
+  if (record.head > heads_.back()) return heads_.size();
+  const std::size_t part = parts_.of(record.head);
+  std::size_t range = first_[part];
+  for (std::size_t left = first_[part + 1] - range; left > 0;) {
     const std::size_t half = (left + 1) / 2;
     range += half * static_cast<std::size_t>(heads_[range + half - 1] < record.head);
     left -= half;
   }
-  if (range == heads_.size() || heads_[range] != record.head) return range;
+  if (heads_[range] != record.head) return range;
   const auto from = splitters_.begin() + static_cast<std::ptrdiff_t>(range);
   return static_cast<std::size_t>(std::upper_bound(from, splitters_.end(), record) -
                                   splitters_.begin());
@@ -144,6 +197,9 @@ void Sorted::divide() {
   std::vector<std::vector<std::uint16_t>> range_of(kSharesMax);
   std::vector<std::vector<std::size_t>> at(kSharesMax, std::vector<std::size_t>(ranges()));
   for_each(kSharesMax, is_shared_, [&](std::size_t i) {
+    std::size_t in_share = 0;
+    for (const LooseKeys& part : share(i)) in_share += part.size();
+    range_of[i].reserve(in_share);
     for (const LooseKeys& part : share(i)) {
       each_key(part, [&](const LooseKeys::Ref& ref) {
         const auto range = static_cast<std::uint16_t>(find_range(record_of(ref, common_)));
@@ -173,7 +229,7 @@ std::vector<BuiltPage> Sorted::pages_of(std::size_t range) {
   const std::size_t first = range == 0 ? 0 : ends_[range - 1];
   Record* const begin = &records_[first];
   Record* const all = begin + (ends_[range] - first);
-  std::sort(begin, all);
+  sort({begin, all});
   Record* const end = std::unique(begin, all, [](const Record& one, const Record& other) {
     return one.head == other.head && one.key.key() == other.key.key();
   });
