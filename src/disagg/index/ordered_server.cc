@@ -21,6 +21,8 @@ constexpr std::size_t kApplyAtOnce = 256;
 constexpr std::size_t kLagMax = 64 << 10;
 /// Of the log of a build at a time: more than a message brings, and less than takes a session.
 constexpr std::size_t kCatchUpAtOnce = 16 << 10;
+/// Of what has come between two turns of a build, which may take a millisecond each.
+constexpr std::size_t kHeardAtOnce = 64;
 constexpr std::size_t kAll = std::numeric_limits<std::size_t>::max();
 /// Between two looks at whether keys are sorted.
 constexpr fabric::TimeUs kSortUs = 1000;
@@ -85,9 +87,14 @@ Status OrderedServer::serve(fabric::TimeUs until) {
     fabric::TimeUs wake = may_apply ? std::min(until, idle) : until;
     if (!is_whole_ && has_begun_) wake = std::min({wake, gather_wake(), memory_.wake()});
     for (; !others_.empty(); others_.pop_front()) hear(others_.front());
-    const auto arrival = port_->poll(wake);
+    auto arrival = port_->poll(wake);
     if (arrival.has_value()) {
       hear(*arrival);
+      const bool builds = !is_whole_ && has_begun_;
+      for (std::size_t n = 1; builds && n < kHeardAtOnce && arrival.has_value(); ++n) {
+        arrival = port_->poll(0);
+        if (arrival.has_value()) hear(*arrival);
+      }
       if (is_whole_ && log_.size() > kLagMax) apply(log_.size() - kLagMax);
     } else {
       apply(kApplyAtOnce);

@@ -41,7 +41,7 @@ class OrderedServer final : public IndexServer {
     fabric::TimeUs again_us = 20'000;    // what was not answered so long is asked again
     fabric::TimeUs meet_us = 10'000;     // it waits for a connection so long
     fabric::TimeUs read_us = 100'000;    // reads of keys have so long
-    std::size_t keys_at_once = 4000;     // whose blocks are read between two looks at what has come
+    std::size_t keys_at_once = 8000;     // whose blocks are read between two looks at what has come
     std::size_t page_bytes = 512 << 10;  // of a message with keys, and one more
     bool sorts_aside = true;             // a thread of its own sorts them meanwhile
     bool keeps_step = false;  // writes go into the index before they are said to be logged

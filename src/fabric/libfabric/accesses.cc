@@ -64,6 +64,7 @@ std::vector<std::byte> scatter_of(std::uint32_t number, std::span<const Write> w
 
 Accesses::Accesses(Engine* engine, PeerId peer, std::span<const Read> reads)
     : engine_(engine), peer_(peer), batch_(engine) {
+  if (are_small(reads.size())) reads_.reserve(reads.size());
   for (const Read& read : reads) {
     if (are_small(reads.size()) && is_small(read)) {
       reads_.push_back(read);

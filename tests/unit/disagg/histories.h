@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <functional>
 #include <map>
 #include <string>
@@ -29,8 +30,9 @@ using Clock = std::function<TimeUs()>;
 constexpr std::uint64_t kKeys = 6;
 
 inline std::string key_of(std::uint64_t i) {
-  // One in three is longer than what is read of a block for its key.
-  return "k" + std::to_string(i) + std::string(i % 3 == 2 ? 200 : 0, '.');
+  // Some lie in a block's first line, some in two, and some are longer than what is read for a key.
+  constexpr std::array<std::size_t, 3> kDots = {0, 50, 200};
+  return "k" + std::to_string(i) + std::string(kDots.at(i % kDots.size()), '.');
 }
 
 /// A scan is a lookup of each key of its range.
