@@ -14,8 +14,6 @@ Result<std::unique_ptr<Memory>> Memory::make(const Provider& provider, std::uint
   void* const mapped =
       mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return Status::MemoryLimit("no memory for a network");
-  // Read at random places by who gathers; where there are no huge pages it is slower, no more.
-  (void)madvise(mapped, bytes, MADV_HUGEPAGE);
   const std::uint64_t base = provider.has_addresses() ? reinterpret_cast<std::uint64_t>(mapped) : 0;
   std::unique_ptr<Memory> memory(new Memory(static_cast<std::byte*>(mapped), bytes, base));
   // One that nobody guesses, and that no other port has: whoever finds another process at a peer's
