@@ -46,7 +46,8 @@ class LooseKeys {
     void prefetch() const {
       constexpr std::size_t kShortBytes = 16;
       base::prefetch(at_);
-      base::prefetch(at_ + kHeadBytes + kShortBytes - 1);
+      base::prefetch(reinterpret_cast<const char*>(reinterpret_cast<std::uintptr_t>(at_) +
+                                                   kHeadBytes + kShortBytes - 1));
     }
     /// The one behind it, if there is one.
     [[nodiscard]] Ref next() const { return Ref(key().data() + key().size()); }

@@ -21,8 +21,8 @@ namespace {
 constexpr std::size_t kKeysOfRange = 4096;
 /// No more, so that places of all of them are near while keys are divided.
 constexpr std::size_t kRangesMax = 2048;
-/// Of each part of the keys so many are drawn: ranges differ by less than half in length, then,
-/// where a part has some thousand keys.
+/// Of each part of the keys so many are drawn: where a part has some thousand keys, ranges of few
+/// are up to some two and a half times as long as others, and of a hundred million by half.
 constexpr std::size_t kDrawn = 16;
 /// Parts of the keys, each of which is divided by one thread.
 constexpr std::size_t kSharesMax = 64;
@@ -67,8 +67,9 @@ class HeadParts {
   std::size_t count_ = 1;
 };
 
-/// Puts them in their order: into parts by heads first, so that most have none but their neighbours
-/// to be compared with.
+/// Puts them in their order: into parts by heads first, so that, where these are spread evenly,
+/// most have none but their neighbours to be compared with. Where they are not it is std::sort's
+/// time.
 void sort(std::span<Record> records) {
   if (records.size() < 2) return;
   const auto by_head = [](const Record& one, const Record& other) { return one.head < other.head; };

@@ -92,6 +92,7 @@ Status OrderedServer::serve(fabric::TimeUs until) {
       hear(*arrival);
       const bool builds = !is_whole_ && has_begun_;
       for (std::size_t n = 1; builds && n < kHeardAtOnce && arrival.has_value(); ++n) {
+        if (port_->now_us() >= until) break;
         arrival = port_->poll(0);
         if (arrival.has_value()) hear(*arrival);
       }
@@ -279,10 +280,12 @@ void OrderedServer::gather() {
     if (are_all_told_ && following_.empty()) put_together();
     return;
   }
-  const std::size_t count = std::min(options_.keys_at_once, entries_.size() - read_);
+  const std::size_t count = std::min(keys_at_once_, entries_.size() - read_);
   if (read_keys(std::span(entries_).subspan(read_, count))) {
     read_ += count;
+    keys_at_once_ = std::min(2 * keys_at_once_, options_.keys_at_once);
   } else {
+    keys_at_once_ = std::max<std::size_t>(keys_at_once_ / 2, 1);
     gather_again_ = port_->now_us() + options_.again_us;
   }
 }
@@ -298,6 +301,8 @@ fabric::TimeUs OrderedServer::gather_wake() const {
 void OrderedServer::put_together() {
   if (!together_.valid()) {
     const auto when = options_.sorts_aside ? std::launch::async : std::launch::deferred;
+    heads_ = {};
+    long_keys_.clear();
     together_ = std::async(when, [keys = std::move(keys_), is_shared = options_.sorts_aside] {
       return OrderedIndex::build(keys, is_shared);
     });

@@ -113,19 +113,21 @@ class OrderedServer final : public IndexServer {
   std::deque<LastWrite> last_writes_;     // in the index
   OrderedIndex index_;
 
-  bool is_built_ = false;                     // the index has what was there when this server began
-  bool is_whole_ = false;                     // and most of the log since
-  std::uint64_t next_chain_ = 0;              // the position of the first that was not told yet
-  bool are_all_told_ = false;                 // there are no more chains
-  std::uint64_t chains_request_ = 0;          // 0: none is under way
-  fabric::TimeUs chains_again_ = 0;           // they are asked for, if they were not told
-  fabric::TimeUs gather_again_ = 0;           // there is something to read, or to be put together
-  std::vector<ChainEntry> entries_;           // of chains, up to next_chain_
-  std::size_t read_ = 0;                      // so many of these have their keys in keys_
-  std::vector<ChainEntry> following_;         // of the next chains, if they have come
-  KeySeeds seeds_;                            // by which their keys are known
-  std::vector<std::byte> heads_;              // of blocks whose keys are read
-  std::uint64_t head_bytes_ = kHeadBytesMax;  // of each: the keys of those before were there
+  bool is_built_ = false;             // the index has what was there when this server began
+  bool is_whole_ = false;             // and most of the log since
+  std::uint64_t next_chain_ = 0;      // the position of the first that was not told yet
+  bool are_all_told_ = false;         // there are no more chains
+  std::uint64_t chains_request_ = 0;  // 0: none is under way
+  fabric::TimeUs chains_again_ = 0;   // they are asked for, if they were not told
+  fabric::TimeUs gather_again_ = 0;   // there is something to read, or to be put together
+  std::vector<ChainEntry> entries_;   // of chains, up to next_chain_
+  // Whose blocks are read next: fewer where the network had no time for so many.
+  std::size_t keys_at_once_ = options_.keys_at_once;
+  std::size_t read_ = 0;                          // so many of these have their keys in keys_
+  std::vector<ChainEntry> following_;             // of the next chains, if they have come
+  KeySeeds seeds_;                                // by which their keys are known
+  std::vector<std::byte> heads_;                  // of blocks whose keys are read
+  std::uint64_t head_bytes_ = kHeadBytesMax;      // of each: the keys of those before were there
   std::map<std::size_t, std::string> long_keys_;  // of these, by entry
   std::vector<LooseKeys> keys_;                   // that were read
   std::future<OrderedIndex> together_;            // of these, when all were

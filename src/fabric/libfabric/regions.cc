@@ -1,6 +1,7 @@
 #include "fabric/libfabric/regions.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 
@@ -96,16 +97,17 @@ std::optional<std::size_t> Regions::gather(std::span<const std::byte> question,
   const std::span<const std::byte> pieces = question.subspan(sizeof head);
   if (pieces.size() != head.pieces * sizeof(Piece)) return std::nullopt;
   GatheredHead said{.question = head.question, .is_refused = 0};
-  std::vector<std::span<std::byte>> sources;
-  sources.reserve(head.pieces);
+  if (head.pieces > kPiecesMax) return std::nullopt;
+  std::array<std::span<std::byte>, kPiecesMax> all;  // who answers has no memory to ask for
+  const std::span<std::span<std::byte>> sources = std::span(all).first(head.pieces);
   std::size_t room = answer.size() - sizeof said;
   for (std::size_t i = 0; i < head.pieces && said.is_refused == 0; ++i) {
     Piece piece;
     std::memcpy(&piece, pieces.data() + i * sizeof piece, sizeof piece);
     if (piece.bytes > room) return std::nullopt;
     room -= piece.bytes;
-    sources.push_back(find(piece, Rights::kRead));
-    if (sources.back().data() == nullptr) said.is_refused = 1;
+    sources[i] = find(piece, Rights::kRead);
+    if (sources[i].data() == nullptr) said.is_refused = 1;
   }
   std::memcpy(answer.data(), &said, sizeof said);
   std::size_t at = sizeof said;
