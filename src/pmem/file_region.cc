@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <condition_variable>
-#include <cstring>
 #include <mutex>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "base/assert.h"
+#include "pmem/file_image.h"
 #include "pmem/lines.h"
-#include "pmem/page_memory.h"
 #include "pmem/redo_log.h"
 
 namespace breccia::pmem {
@@ -23,40 +22,38 @@ bool is_zero(std::span<const std::byte> bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](std::byte b) { return b == std::byte{0}; });
 }
 
-/// Two copies in memory: image_ is what the program stores into, shadow_ what is durable.
-///   persist     lines of image_ that differ from shadow_ -> redo log, sync -> shadow_; whoever
-///   finds
-///               nobody at it does so for all who wait, with one record
-///   checkpoint  pages of shadow_ changed since the last one -> file, sync -> redo log restarts
-///   open        file -> both copies, redo log -> both copies, checkpoint
-/// The pages come from shadow_: image_ may hold stores that nobody has persisted.
+///   persist     lines of the image that the medium may hold otherwise -> redo log, sync; whoever
+///               finds nobody at it does so for all who wait, with one record
+///   checkpoint  pages with lines logged since the last one -> file, sync -> redo log restarts
+///   open        file -> image, redo log -> image, checkpoint
+/// Which lines a persist logs and what a page is written from is the image's to say: one of its own
+/// has a shadow, what is durable; memory of the caller's has none.
 class FileRegion final : public Region {
  public:
   FileRegion(std::uint64_t bytes, const FileRegionOptions& options, std::unique_ptr<DiskFile> file,
-             std::unique_ptr<RedoLog> redo, PageMemory image, PageMemory shadow)
+             std::unique_ptr<RedoLog> redo, std::unique_ptr<FileImage> image)
       : size_(bytes),
         redo_bytes_max_(options.redo_bytes_max),
         file_(std::move(file)),
         redo_(std::move(redo)),
         image_(std::move(image)),
-        shadow_(std::move(shadow)),
         page_is_dirty_(base::round_up(bytes, kPageBytes) / kPageBytes, false) {
-    BRECCIA_ASSERT(size_ > 0 && file_ != nullptr && redo_->empty());
+    BRECCIA_ASSERT(size_ > 0 && file_ != nullptr && redo_->empty() && image_ != nullptr);
   }
 
   RegionKind kind() const override { return RegionKind::kFile; }
-  std::byte* data() override { return image_.data(); }
+  std::byte* data() override { return image_->data(); }
   std::uint64_t size() const override { return size_; }
 
   Status recover() {
     BRECCIA_TRY(load());
     BRECCIA_TRY(redo_->replay([this](std::uint64_t offset, const Line& line) {
-      store_line(image_.data() + offset, line);
-      apply_to_shadow(offset, line);
+      image_->load(offset, std::as_bytes(std::span(line)));
+      mark_page(offset);
     }));
     if (!redo_->empty()) BRECCIA_TRY(checkpoint());
     BRECCIA_ASSERT(redo_->empty() && redo_->staged() == 0 && dirty_pages_.empty());
-    BRECCIA_INVARIANT(std::memcmp(image_.data(), shadow_.data(), size_) == 0);
+    BRECCIA_INVARIANT(image_->is_as_loaded());
     return Status::OK();
   }
 
@@ -76,17 +73,17 @@ class FileRegion final : public Region {
   Status load();
   static std::vector<Lines> lines_of(const std::vector<Waiting*>& group);
   static bool are_apart(const std::vector<Lines>& parts);
-  Status persist_changed(const std::vector<Lines>& parts);
+  Status persist_lines(const std::vector<Lines>& parts);
   Status checkpoint();
-  void apply_to_shadow(std::uint64_t offset, const Line& line);
+  Status write_pages(std::uint64_t offset, std::uint64_t bytes);
+  void mark_page(std::uint64_t offset);
   [[nodiscard]] bool notes_dirty_pages() const;
 
   std::uint64_t size_;
   std::uint64_t redo_bytes_max_;
   std::unique_ptr<DiskFile> file_;
   std::unique_ptr<RedoLog> redo_;
-  PageMemory image_;
-  PageMemory shadow_;
+  std::unique_ptr<FileImage> image_;
   std::vector<bool> page_is_dirty_;
   std::vector<std::uint64_t> dirty_pages_;
   Status failed_;
@@ -107,8 +104,7 @@ Status FileRegion::load() {
       const auto page = std::span(chunk).subspan(at, std::min(kPageBytes, chunk_bytes - at));
       // Memory starts as zeros; a page that is not stored into takes none.
       if (is_zero(page)) continue;
-      std::memcpy(image_.data() + offset + at, page.data(), page.size());
-      std::memcpy(shadow_.data() + offset + at, page.data(), page.size());
+      image_->load(offset + at, page);
     }
   }
   return Status::OK();
@@ -127,7 +123,7 @@ Status FileRegion::persist(std::span<const Range> ranges) {
   const std::vector<Waiting*> group = std::exchange(waiting_, {});
   lock.unlock();
   // After a failed write or sync nobody knows what the medium holds: no later call may succeed.
-  if (failed_.ok()) failed_ = persist_changed(lines_of(group));
+  if (failed_.ok()) failed_ = persist_lines(lines_of(group));
   lock.lock();
   for (Waiting* one : group) {
     BRECCIA_ASSERT(!one->done);
@@ -168,38 +164,43 @@ bool FileRegion::are_apart(const std::vector<Lines>& parts) {
          }) == parts.end();
 }
 
-Status FileRegion::persist_changed(const std::vector<Lines>& parts) {
+Status FileRegion::persist_lines(const std::vector<Lines>& parts) {
   redo_->clear_staged();
   for (const auto& [begin, end] : parts) {
     BRECCIA_ASSERT(begin <= end && end <= base::round_up(size_, kLineBytes));
-    for (std::uint64_t offset = begin; offset < end; offset += kLineBytes) {
-      // One copy serves comparison, log and shadow: a neighbour may store into the line meanwhile,
-      // and a shadow that is newer than the log would hide that store from the next persist.
-      const Line line = load_line(image_.data() + offset);
-      if (std::memcmp(&line, shadow_.data() + offset, kLineBytes) != 0) redo_->stage(offset, line);
-    }
+    image_->stage(begin, end, *redo_);
   }
   if (redo_->staged() == 0) return Status::OK();
   if (!redo_->empty() && redo_->bytes_with_staged() > redo_bytes_max_) BRECCIA_TRY(checkpoint());
   BRECCIA_TRY(redo_->append_staged());
   for (std::uint64_t i = 0; i < redo_->staged(); ++i) {
     const RedoEntry& entry = redo_->staged_entry(i);
-    apply_to_shadow(entry.offset, entry.line);
+    image_->logged(entry);
+    mark_page(entry.offset);
   }
   return Status::OK();
 }
 
-void FileRegion::apply_to_shadow(std::uint64_t offset, const Line& line) {
+void FileRegion::mark_page(std::uint64_t offset) {
   BRECCIA_ASSERT(offset % kLineBytes == 0 && offset < size_);
-  store_line(shadow_.data() + offset, line);
   const std::uint64_t page = offset / kPageBytes;
   if (page_is_dirty_[page]) return;
   page_is_dirty_[page] = true;
   dirty_pages_.push_back(page);
 }
 
-// The pages overwrite the file in place, and a power cut may tear them. It does no harm: the log
-// still holds every line that changed in them, until restart() after the sync.
+// The pages overwrite the file in place, and a power cut may tear them: each sector of 512 bytes,
+// eight whole lines, is as before or as written. It does no harm, line by line:
+//   logged since the last checkpoint   open takes it from the log, which holds it until restart()
+//                                      after the sync
+//   not logged since, shadowed image   before and as written are the same
+//   not logged since, lent image       before, it is what the last checkpoint or open made durable,
+//                                      and that is as new as any persist of it: what was logged up
+//                                      to then was in memory when its page was written. As written,
+//                                      it may have stores since, which nobody has persisted yet and
+//                                      which may be durable at any moment.
+// A persist whose lines are staged already may come behind a checkpoint that wrote newer stores to
+// them. Then open shows the staged ones, rightly: nobody was told that the newer ones are durable.
 Status FileRegion::checkpoint() {
   std::sort(dirty_pages_.begin(), dirty_pages_.end());
   BRECCIA_INVARIANT(notes_dirty_pages());
@@ -209,13 +210,24 @@ Status FileRegion::checkpoint() {
     const std::uint64_t offset = dirty_pages_[i] * kPageBytes;
     BRECCIA_ASSERT(offset < size_);
     const std::uint64_t run_bytes = std::min(run * kPageBytes, size_ - offset);
-    BRECCIA_TRY(file_->write(offset, std::span(shadow_.data() + offset, run_bytes)));
+    BRECCIA_TRY(write_pages(offset, run_bytes));
     i += run;
   }
   BRECCIA_TRY(file_->sync());
   for (const std::uint64_t page : dirty_pages_) page_is_dirty_[page] = false;
   dirty_pages_.clear();
   return redo_->restart();
+}
+
+Status FileRegion::write_pages(std::uint64_t offset, std::uint64_t bytes) {
+  while (bytes > 0) {
+    const std::span<const std::byte> part = image_->to_write(offset, bytes);
+    BRECCIA_ASSERT(!part.empty() && part.size() <= bytes);
+    BRECCIA_TRY(file_->write(offset, part));
+    offset += part.size();
+    bytes -= part.size();
+  }
+  return Status::OK();
 }
 
 /// True if the pages that are dirty are those that are to be written, each once, ascending.
@@ -261,15 +273,22 @@ Result<std::unique_ptr<DiskFile>> open_or_create(Disk& disk, const std::string& 
   return disk.open(path);
 }
 
+Result<std::unique_ptr<FileImage>> make_image(std::uint64_t bytes, std::span<std::byte> memory) {
+  if (memory.empty()) return make_shadowed_image(bytes);
+  BRECCIA_ASSERT(memory.size() == bytes);
+  return make_lent_image(memory);
+}
+
 }  // namespace
 
 FileRegionOptions default_file_region_options(std::uint64_t region_bytes) {
-  return {std::clamp<std::uint64_t>(region_bytes, 1ULL << 20, 64ULL << 20)};
+  return {.redo_bytes_max = std::clamp<std::uint64_t>(region_bytes, 1ULL << 20, 64ULL << 20)};
 }
 
 Result<std::unique_ptr<Region>> open_file_region_on(std::shared_ptr<Disk> disk,
                                                     const std::string& path, std::uint64_t bytes,
                                                     const FileRegionOptions& options) {
+  BRECCIA_ASSERT(options.memory.empty() || options.memory.size() == bytes);
   BRECCIA_TAKE(auto file, open_or_create(*disk, path, bytes, options));
   BRECCIA_TAKE(const std::uint64_t size, file->size());
   if (size == 0) return Status::Corruption(path, "the region is empty");
@@ -281,10 +300,9 @@ Result<std::unique_ptr<Region>> open_file_region_on(std::shared_ptr<Disk> disk,
     if (redo.status().IsNotFound()) return Status::Corruption(path, "the redo log is missing");
     return redo.status();
   }
-  BRECCIA_TAKE(PageMemory image, PageMemory::allocate(size));
-  BRECCIA_TAKE(PageMemory shadow, PageMemory::allocate(size));
-  auto region = std::make_unique<FileRegion>(size, options, std::move(file), redo.take(),
-                                             std::move(image), std::move(shadow));
+  BRECCIA_TAKE(auto image, make_image(size, options.memory));
+  auto region =
+      std::make_unique<FileRegion>(size, options, std::move(file), redo.take(), std::move(image));
   BRECCIA_TRY(region->recover());
   return std::unique_ptr<Region>(std::move(region));
 }
@@ -293,6 +311,14 @@ Result<std::unique_ptr<Region>> open_file_region(const std::string& path, std::u
   // Nobody has said how large the region is if `bytes` is 0: it gets the highest limit.
   const std::uint64_t bytes_max = bytes == 0 ? ~0ULL : bytes;
   return open_file_region_on(real_disk(), path, bytes, default_file_region_options(bytes_max));
+}
+
+Result<std::unique_ptr<Region>> open_file_region_over(const std::string& path,
+                                                      std::span<std::byte> memory) {
+  BRECCIA_ASSERT(!memory.empty());
+  FileRegionOptions options = default_file_region_options(memory.size());
+  options.memory = memory;
+  return open_file_region_on(real_disk(), path, memory.size(), options);
 }
 
 }  // namespace breccia::pmem

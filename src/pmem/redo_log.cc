@@ -1,5 +1,6 @@
 #include "pmem/redo_log.h"
 
+#include <algorithm>
 #include <cstring>
 #include <span>
 #include <utility>
@@ -153,8 +154,11 @@ Status RedoLog::settle(std::uint64_t last_position) {
   BRECCIA_TRY(file_->write(0, bytes_of(header_)));
   if (last_position != 0) {
     BRECCIA_ASSERT(last_position < end_ && (end_ - last_position) % kPageBytes == 0);
-    buffer_.resize(end_ - last_position);
-    BRECCIA_TRY(file_->read(last_position, buffer_));
+    // A log that grew for this record may end in its zeros: a power cut left it no longer.
+    buffer_.assign(end_ - last_position, std::byte{0});
+    const std::uint64_t there =
+        std::min<std::uint64_t>(buffer_.size(), file_bytes_ - last_position);
+    BRECCIA_TRY(file_->read(last_position, std::span(buffer_).first(there)));
     BRECCIA_TRY(file_->write(last_position, buffer_));
   }
   return file_->sync();

@@ -176,6 +176,31 @@ TEST(PmemFileRegionCrash, PowerCutLeavesAWholePersist) {
   EXPECT_GE(recoveries, 5'000U);
 }
 
+// Goal: a log that grows for a record larger than itself may be cut at any length.
+// Method: persist a region whole into a log of one block; cut before the record's sync.
+// Mutation: settle() that reads the last record to the end of its block does not open a file that
+// ends in the record's zeros.
+TEST(PmemFileRegionCrash, GrowingLogMayBeCut) {
+  const auto open = [](const std::shared_ptr<SimDisk>& disk) {
+    return open_file_region_on(disk, kPath, kRegionBytes, {kPageBytes});
+  };
+  const auto disk = std::make_shared<SimDisk>();
+  const Bytes stored(kRegionBytes, std::byte{7});
+  {
+    auto region = open(disk);
+    ASSERT_TRUE(region.ok());
+    disk->stop_before(disk->operations() + 1);
+    std::copy(stored.begin(), stored.end(), region.value()->data());
+    ASSERT_FALSE(region.value()->persist(0, kRegionBytes).ok());
+  }
+  disk->for_each_crash(/*seed=*/1, kExhaustiveMax, kSamples, [&](const auto& left) {
+    auto region = open(left);
+    ASSERT_TRUE(region.ok()) << region.status().ToString();
+    const Bytes found = content_of(*region.value());
+    ASSERT_TRUE(found == stored || found == Bytes(kRegionBytes));
+  });
+}
+
 // Goal: recovery may itself be cut at any point, again and again, and ends at the same state.
 // Method: three cuts in a row, each at a random operation of the recovery of what the last left.
 // Mutation: a recovery that restarts the log before the file's sync fails.
