@@ -1,5 +1,6 @@
 #include "disagg/block.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/assert.h"
@@ -49,6 +50,14 @@ std::optional<BlockView> whole_block(std::span<const std::byte> bytes) {
                    .sequence = header.sequence};
 }
 
+std::uint64_t used_bytes(std::span<const std::byte> block) {
+  BlockHeader header;
+  BRECCIA_ASSERT(block.size() >= sizeof header);
+  std::memcpy(&header, block.data(), sizeof header);
+  const std::uint64_t key_bytes = std::uint64_t{header.key_bytes_less_one} + 1;
+  return std::min<std::uint64_t>(block.size(), block_bytes(key_bytes, header.value_bytes));
+}
+
 Slice key_in(std::span<const std::byte> block) {
   BlockHeader header;
   BRECCIA_ASSERT(block.size() >= sizeof header);
@@ -58,12 +67,13 @@ Slice key_in(std::span<const std::byte> block) {
   return {reinterpret_cast<const char*>(block.data()) + sizeof header, key_bytes};
 }
 
-void commit_block(std::span<std::byte> block, std::uint32_t generation, std::uint64_t sequence) {
+bool commit_block(std::span<std::byte> block, std::uint32_t generation, std::uint64_t sequence) {
   BlockHeader header;
   BRECCIA_ASSERT(block.size() >= sizeof header && sequence > 0);
   std::memcpy(&header, block.data(), sizeof header);
-  if (header.magic != BlockHeader::kMagic || header.generation != generation) return;
+  if (header.magic != BlockHeader::kMagic || header.generation != generation) return false;
   std::memcpy(block.data() + BlockHeader::kSequenceOffset, &sequence, sizeof sequence);
+  return true;
 }
 
 void revive_block(std::span<std::byte> block, std::uint32_t generation) {
@@ -75,15 +85,16 @@ void revive_block(std::span<std::byte> block, std::uint32_t generation) {
   std::memcpy(block.data() + BlockHeader::kStateOffset, &state, sizeof state);
 }
 
-void retire_block(std::span<std::byte> block, const ShardKeys& of, std::uint64_t sequence) {
+bool retire_block(std::span<std::byte> block, const ShardKeys& of, std::uint64_t sequence) {
   BlockHeader header;
   BRECCIA_ASSERT(block.size() >= sizeof header);
   std::memcpy(&header, block.data(), sizeof header);
   const bool is_taken = header.magic == BlockHeader::kMagic && header.sequence > 0;
-  if (!is_taken || header.sequence >= sequence) return;
-  if (!of.has(key_in(block))) return;
+  if (!is_taken || header.sequence >= sequence) return false;
+  if (!of.has(key_in(block))) return false;
   constexpr std::uint64_t kState = BlockHeader::kReplaced;
   std::memcpy(block.data() + BlockHeader::kStateOffset, &kState, sizeof kState);
+  return true;
 }
 
 void wipe_block(std::span<std::byte> block) {

@@ -69,16 +69,19 @@ struct BlockView {
 /// None: it is not whole, or none.
 [[nodiscard]] std::optional<BlockView> whole_block(std::span<const std::byte> bytes);
 
+/// How much of a block its header says is in use, whether it is whole or not.
+[[nodiscard]] std::uint64_t used_bytes(std::span<const std::byte> block);
+
 /// What the header says is the key, whether the block is whole or not; empty: there is none.
 [[nodiscard]] Slice key_in(std::span<const std::byte> block);
 
-/// Says in a block that a write was taken, if it is still of that generation.
-void commit_block(std::span<std::byte> block, std::uint32_t generation, std::uint64_t sequence);
+/// Says in a block that a write was taken, if it is still of that generation. False: it is not.
+bool commit_block(std::span<std::byte> block, std::uint32_t generation, std::uint64_t sequence);
 /// Says in a block that it was not replaced, if it is still of that generation.
 void revive_block(std::span<std::byte> block, std::uint32_t generation);
 /// Says in a block that it was replaced by that write of a shard, if it is of an earlier one of it
-/// that was taken.
-void retire_block(std::span<std::byte> block, const ShardKeys& of, std::uint64_t sequence);
+/// that was taken. False: it is not.
+bool retire_block(std::span<std::byte> block, const ShardKeys& of, std::uint64_t sequence);
 /// Says in a block that it is none: what is told late of its use before finds nothing.
 void wipe_block(std::span<std::byte> block);
 

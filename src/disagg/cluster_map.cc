@@ -1,6 +1,8 @@
 #include "disagg/cluster_map.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <utility>
 
 #include "disagg/location.h"
 
@@ -8,7 +10,7 @@ namespace breccia::disagg {
 
 namespace {
 
-constexpr int kVersion = 2;
+constexpr int kVersion = 3;
 
 nlohmann::json json_of(const ClusterMap::Index& index) {
   nlohmann::json json = {{"member", index.member},
@@ -41,26 +43,32 @@ ClusterMap::Index index_in(const nlohmann::json& json) {
 }
 
 nlohmann::json json_of(const ClusterMap::Shard& shard) {
-  return {{"has_begun", shard.has_begun},
-          {"hash", json_of(shard.hash)},
-          {"ordered", json_of(shard.ordered)}};
+  nlohmann::json json = {{"has_begun", shard.has_begun},
+                         {"hash", json_of(shard.hash)},
+                         {"ordered", json_of(shard.ordered)}};
+  if (!shard.left.empty()) json["left"] = shard.left;
+  return json;
 }
 
 ClusterMap::Shard shard_in(const nlohmann::json& json) {
   return {.has_begun = json.at("has_begun"),
           .hash = index_in(json.at("hash")),
-          .ordered = index_in(json.at("ordered"))};
+          .ordered = index_in(json.at("ordered")),
+          .left = json.value("left", std::vector<std::string>())};
 }
 
 nlohmann::json json_of(const ClusterMap::Memory& one) {
   nlohmann::json json = {{"node", one.node},           {"member", one.member},
                          {"address", one.address},     {"bytes", one.bytes},
                          {"is_in_use", one.is_in_use}, {"is_lost", one.is_lost}};
+  if (!one.medium.empty()) json["medium"] = one.medium;
+  if (one.is_moved) json["is_moved"] = true;
   if (one.mirror.member.empty()) return json;
   json["mirror"] = {{"member", one.mirror.member},
                     {"address", one.mirror.address},
                     {"written_by", one.mirror.written_by},
                     {"is_whole", one.mirror.is_whole}};
+  if (!one.mirror.medium.empty()) json["mirror"]["medium"] = one.mirror.medium;
   return json;
 }
 
@@ -71,18 +79,30 @@ ClusterMap::Memory memory_in(const nlohmann::json& json) {
                          .bytes = json.at("bytes"),
                          .is_in_use = json.at("is_in_use"),
                          .is_lost = json.at("is_lost"),
-                         .mirror = {}};
+                         .mirror = {},
+                         .is_moved = json.value("is_moved", false),
+                         .medium = json.value("medium", "")};
   if (one.member.empty()) throw nlohmann::json::other_error::create(0, "no member", &json);
   if (!json.contains("mirror")) return one;
   const nlohmann::json& mirror = json.at("mirror");
   one.mirror = {.member = mirror.at("member"),
                 .address = mirror.at("address"),
                 .written_by = mirror.at("written_by"),
-                .is_whole = mirror.at("is_whole")};
+                .is_whole = mirror.at("is_whole"),
+                .medium = mirror.value("medium", "")};
   return one;
 }
 
 }  // namespace
+
+bool ClusterMap::add(Memory one) {
+  one.node = 0;
+  auto at = memory.begin();
+  for (; at != memory.end() && at->node == one.node; ++at) ++one.node;
+  if (one.node >= kNodesMax) return false;
+  memory.insert(at, std::move(one));
+  return true;
+}
 
 bool ClusterMap::is_written(const Mirror& mirror) const {
   const std::uint32_t all = ShardSet::all(placement().shards).bits();

@@ -41,6 +41,9 @@ struct ClusterMap {
     bool has_begun = false;
     Index hash = {};
     Index ordered = {};
+    /// Who had an index of values that memory servers came back without: none of it counts, and
+    /// nobody takes one as long as one of these is a member.
+    std::vector<std::string> left = {};
 
     [[nodiscard]] Index& of(Role role) { return role == Role::kHash ? hash : ordered; }
     [[nodiscard]] const Index& of(Role role) const { return role == Role::kHash ? hash : ordered; }
@@ -52,6 +55,7 @@ struct ClusterMap {
     std::string address;
     std::uint32_t written_by = 0;  // bits of shards: what these write from here on is there, too
     bool is_whole = false;         // so is what was before: it can take the first one's place
+    std::string medium = {};       // as a memory server's
 
     friend bool operator==(const Mirror&, const Mirror&) = default;
   };
@@ -63,6 +67,14 @@ struct ClusterMap {
     bool is_in_use = true;  // values may lie there
     bool is_lost = false;   // and so is what lay there; its number is not used again
     Mirror mirror = {};
+    /// What lay there lies under another number now: it is lost as this one's alone.
+    bool is_moved = false;
+    /// By what its file is known, with which it comes back (memory/medium.h), so that it is waited
+    /// for and never lost; empty: it has none.
+    std::string medium = {};
+
+    /// What lies there outlives its servers.
+    [[nodiscard]] bool has_medium() const { return !medium.empty() || !mirror.medium.empty(); }
 
     friend bool operator==(const Memory&, const Memory&) = default;
   };
@@ -76,6 +88,8 @@ struct ClusterMap {
   [[nodiscard]] Placement placement() const {
     return {.seed = placement_seed, .shards = static_cast<std::uint32_t>(shards.size())};
   }
+  /// Under the first number that nobody has. False: all are had.
+  [[nodiscard]] bool add(Memory one);
   /// What anybody writes is on that mirror, too.
   [[nodiscard]] bool is_written(const Mirror& mirror) const;
 

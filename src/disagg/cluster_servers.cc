@@ -51,10 +51,11 @@ Status sit_once(AnySeat* seat, fabric::Port* port, Coordinator* coordinator,
 }
 
 /// Opens a port, by a new name, and runs what sits there; again each time that it is of no use any
-/// more.
+/// more, but where `ends_with` says so.
 template <class RunOn>
-void sit(const ClusterConfig& config, const char* what, const std::atomic<bool>& is_over,
-         const RunOn& run_on) {
+Status sit(
+    const ClusterConfig& config, const char* what, const std::atomic<bool>& is_over,
+    const RunOn& run_on, bool (*ends_with)(const Status&) = [](const Status&) { return false; }) {
   while (!is_over) {
     const std::string name = new_name(what);
     const auto port = config.open_port(name);
@@ -65,18 +66,16 @@ void sit(const ClusterConfig& config, const char* what, const std::atomic<bool>&
       status = run_on(port.value().get(), name);
     }
     if (status.ok()) continue;
+    if (ends_with(status)) return status;
     log(LogLevel::kWarning, name + " begins anew: " + status.ToString());
     std::this_thread::sleep_for(kPause);
   }
+  return Status::OK();
 }
 
 /// A memory server, by other names too, as long as what it has is of use.
-Status sit_on_memory(const ClusterConfig& config, std::uint64_t bytes, fabric::Port* port,
-                     const std::string& name, const std::atomic<bool>& is_over) {
-  MemorySeat::Options options;
-  options.server.member = name;
-  options.server.bytes = bytes;
-  options.copies = config.copies;
+Status sit_on_memory(const ClusterConfig& config, MemorySeat::Options options, fabric::Port* port,
+                     const std::atomic<bool>& is_over) {
   std::unique_ptr<MemoryServer> server;
   while (true) {
     const auto met = MetCoordinator::meet(config, options.server.member + ".c");
@@ -87,7 +86,8 @@ Status sit_on_memory(const ClusterConfig& config, std::uint64_t bytes, fabric::P
       status = sit_once(&seat, port, coordinator, is_over);
       server = seat.take_server();
     }
-    if (server == nullptr || is_over) return status;
+    const bool is_at_end = server == nullptr || is_over || status.IsInvalidArgument();
+    if (is_at_end) return status;
     log(LogLevel::kWarning,
         options.server.member + " comes back with its values: " + status.ToString());
     // Who is no member any more has no time to lose; others would come here at once again.
@@ -110,10 +110,21 @@ Status run_coordinator(const ClusterConfig& config, const std::string& file,
   return Status::OK();
 }
 
-void run_memory_server(const ClusterConfig& config, std::uint64_t bytes,
-                       const std::atomic<bool>& is_over) {
-  sit(config, "memory", is_over, [&](fabric::Port* port, const std::string& name) {
-    return sit_on_memory(config, bytes, port, name, is_over);
+Status run_memory_server(const ClusterConfig& config, std::uint64_t bytes, const std::string& file,
+                         const std::atomic<bool>& is_over) {
+  const auto place = file.empty() ? nullptr : medium_in_file(file);
+  MemorySeat::Options options;
+  constexpr std::uint64_t kChunkBytes = PoolImage::kChunkLines * kLineBytes;
+  options.server.bytes = bytes / kChunkBytes * kChunkBytes;
+  options.server.place = place.get();
+  options.copies = config.copies;
+  const auto sit_once_more = [&](fabric::Port* port, const std::string& name) {
+    options.server.member = name;
+    return sit_on_memory(config, options, port, is_over);
+  };
+  // Another try would bring no other file.
+  return sit(config, "memory", is_over, sit_once_more, [](const Status& status) {
+    return status.IsInvalidArgument() || status.IsCorruption();
   });
 }
 
@@ -122,13 +133,14 @@ void run_index_server(const ClusterConfig& config, std::uint64_t keys,
   const std::string process = new_name("process");
   const std::uint64_t keys_of_each = (keys + config.shards - 1) / config.shards;
   const auto sit_as = [&](Role role, const char* what) {
-    sit(config, what, is_over, [&](fabric::Port* port, const std::string& name) -> Status {
+    (void)sit(config, what, is_over, [&](fabric::Port* port, const std::string& name) -> Status {
       BRECCIA_TAKE(const auto met, MetCoordinator::meet(config, name + ".c"));
       Seat::Options options;
       options.role = role;
       options.shards = config.shards;
       options.member = name;
       options.process = process;
+      options.other_us = 1250 * config.session_ms;
       // Seven tenths full with all keys.
       const std::uint64_t buckets = std::bit_ceil(keys_of_each * 10 / (7 * Bucket::kSlots) + 1);
       GrowingTable::Options& table = options.hash.table;

@@ -17,9 +17,12 @@ namespace breccia::disagg {
 /// Errors  InvalidArgument: it names another kind of coordinator; those of its port and its file.
 [[nodiscard]] Status run_coordinator(const ClusterConfig& config, const std::string& file,
                                      const std::atomic<bool>& is_over);
-/// Has memory for values; where the cluster takes it for lost, it begins anew, without them.
-void run_memory_server(const ClusterConfig& config, std::uint64_t bytes,
-                       const std::atomic<bool>& is_over);
+/// Has memory for values, and keeps them in a file, with which it comes back; empty: it does not,
+/// and where the cluster takes it for lost it begins anew, without them.
+/// Shape   whole chunks (memory/pool_image.h) of the bytes are used.
+/// Errors  InvalidArgument: the file is none of that size, or another cluster's.
+[[nodiscard]] Status run_memory_server(const ClusterConfig& config, std::uint64_t bytes,
+                                       const std::string& file, const std::atomic<bool>& is_over);
 /// Has some of the indexes, one of each kind and shard at most, or waits to have some. The hash
 /// indexes have room for `keys` keys, all shards together, and get larger as more come, up to 20
 /// million each: the memory of a table beyond that is too much to be made, and given back, within a

@@ -25,8 +25,11 @@ void MemoryPeers::follow(const ClusterMap& map) {
     return !of.is_lost && map.is_written(of.mirror);
   });
   for (const ClusterMap::Memory& of : map.memory) {
-    One one{
-        .is_lost = of.is_lost, .has_whole_mirror = of.mirror.is_whole, .servers = 0, .server = {}};
+    One one{.is_lost = of.is_lost,
+            .is_moved = of.is_moved,
+            .has_whole_mirror = of.mirror.is_whole,
+            .servers = 0,
+            .server = {}};
     one.server[0] = {.member = of.member, .address = of.address, .peer = {}};
     one.server[1] = {.member = of.mirror.member, .address = of.mirror.address, .peer = {}};
     const auto before = all_.find(of.node);
@@ -160,7 +163,7 @@ void MemoryPeers::read_of(Finding find_peer, std::vector<Unread>* left, fabric::
 
 bool MemoryPeers::is_lost(std::uint32_t node) const {
   const auto found = all_.find(node);
-  return found != all_.end() && found->second.is_lost;
+  return found != all_.end() && found->second.is_lost && !found->second.is_moved;
 }
 
 bool MemoryPeers::is_kept(std::uint32_t node) const {

@@ -63,8 +63,10 @@ class MemoryPeers {
   /// time each.
   /// Errors  TryAgain: neither was reached; those of a port.
   [[nodiscard]] Status read(const ReadsByNode& all, fabric::TimeUs within_us);
+  /// What lay there is nowhere any more. What has another number now is not lost: who was told that
+  /// it lies there is to ask anew.
   [[nodiscard]] bool is_lost(std::uint32_t node) const;
-  /// There is such a number, and it is not lost.
+  /// There is such a number, and values may lie there.
   [[nodiscard]] bool is_kept(std::uint32_t node) const;
   /// Of the memory that read() reads of; 0: neither was reached.
   [[nodiscard]] std::uint64_t bytes_of(std::uint32_t node) const;
@@ -85,6 +87,7 @@ class MemoryPeers {
   };
   struct One {
     bool is_lost = false;
+    bool is_moved = false;
     bool has_whole_mirror = false;
     std::uint64_t servers = 0;
     std::array<Server, kServersOfANode> server;  // and its mirror

@@ -374,7 +374,9 @@ const std::atomic<bool> g_never{false};
 TEST(DISABLED_DisaggServer, Coordinator) {
   (void)disagg::run_coordinator(begin_child(), "", g_never);
 }
-TEST(DISABLED_DisaggServer, Memory) { disagg::run_memory_server(begin_child(), 64 << 20, g_never); }
+TEST(DISABLED_DisaggServer, Memory) {
+  (void)disagg::run_memory_server(begin_child(), 64 << 20, "", g_never);
+}
 TEST(DISABLED_DisaggServer, Index) { disagg::run_index_server(begin_child(), 10'000, g_never); }
 
 // Goal: a history that no order explains is found, whatever is wrong of it, and only that.

@@ -27,7 +27,7 @@ class LocalCluster {
     EXPECT_TRUE(config_.write(file()).ok());
     start([this] { EXPECT_TRUE(disagg::run_coordinator(config_, "", is_over_).ok()); });
     for (int i = 0; i < 2; ++i) {
-      start([this] { disagg::run_memory_server(config_, 64 << 20, is_over_); });
+      start([this] { (void)disagg::run_memory_server(config_, 64 << 20, "", is_over_); });
       start([this, keys] { disagg::run_index_server(config_, keys, is_over_); });
     }
   }

@@ -28,6 +28,7 @@ struct FabricFlags {
   console::NetworkFlags network;
   std::string folder = "/tmp/breccia-fabric-" + std::to_string(::getuid());
   std::string file;
+  bool keep = false;
   std::uint64_t memory_mib = 256;
   std::uint64_t keys = 1'000'000;
   std::uint32_t index_servers = 2;
@@ -84,7 +85,8 @@ Status run_up(const FabricFlags& flags) {
                          .copies = flags.copies,
                          .shards = flags.shards,
                          .memory_bytes = flags.memory_mib << 20,
-                         .keys = flags.keys});
+                         .keys = flags.keys,
+                         .keeps = flags.keep});
 }
 
 console::Command add_up(console::App* parent) {
@@ -111,6 +113,8 @@ console::Command add_up(console::App* parent) {
       ->capture_default_str();
   add_memory(app, flags);
   add_keys(app, flags);
+  app->add_flag("--keep", flags->keep,
+                "Keep values in files of the folder: the next one there begins with them");
   flags->network.add_to(app);
   return {app, [flags] {
             const Status status = run_up(*flags);
@@ -168,12 +172,19 @@ std::vector<console::Command> add_fabric_commands(console::App* parent) {
           return disagg::run_coordinator(config, flags.file, g_is_over);
         });
       });
-  add("memory", "Run a memory server", add_memory, [](const FabricFlags& flags) {
-    return serve(flags, [&](const disagg::ClusterConfig& config) {
-      disagg::run_memory_server(config, flags.memory_mib << 20, g_is_over);
-      return Status::OK();
-    });
-  });
+  add(
+      "memory", "Run a memory server",
+      [](console::App* one, const Flags& flags) {
+        add_memory(one, flags);
+        one->add_option("--file", flags->file,
+                        "Where values are kept, so that they outlive it: on persistent memory or a "
+                        "disk; on a disk a write waits for two syncs");
+      },
+      [](const FabricFlags& flags) {
+        return serve(flags, [&](const disagg::ClusterConfig& config) {
+          return disagg::run_memory_server(config, flags.memory_mib << 20, flags.file, g_is_over);
+        });
+      });
   add("index", "Run an index server: it has one of the indexes, or waits to take one over",
       add_keys, [](const FabricFlags& flags) {
         return serve(flags, [&](const disagg::ClusterConfig& config) {

@@ -75,7 +75,8 @@ nlohmann::json json_of(const Seen& seen, const ClusterMap::Memory& one) {
                          {"address", one.address},
                          {"is_in_use", one.is_in_use},
                          {"is_lost", one.is_lost},
-                         {"is_member", seen.view.members.contains(one.member)}};
+                         {"is_member", seen.view.members.contains(one.member)},
+                         {"is_kept", one.has_medium()}};
   if (one.mirror.member.empty()) return json;
   json["mirror"] = {{"address", one.mirror.address},
                     {"is_whole", one.mirror.is_whole},
@@ -86,8 +87,9 @@ nlohmann::json json_of(const Seen& seen, const ClusterMap::Memory& one) {
 void print_memory(const Seen& seen, const ClusterMap::Memory& one) {
   const bool is_member = seen.view.members.contains(one.member);
   const char* const there = one.is_in_use ? "there" : "spare";
-  fmt::print("memory {:<3}{:<14}{}\n", one.node,
-             one.is_lost ? "lost" : (is_member ? there : "gone"), one.address);
+  fmt::print("memory {:<3}{:<14}{}{}\n", one.node,
+             one.is_lost ? "lost" : (is_member ? there : "gone"), one.address,
+             one.has_medium() ? "  kept in a file" : "");
   if (one.mirror.member.empty()) return;
   const bool is_mirror_member = seen.view.members.contains(one.mirror.member);
   const char* const of_mirror = one.mirror.is_whole ? "has all" : "is copying";
@@ -134,7 +136,7 @@ Status print_status(const ClusterConfig& config, bool json) {
                                {"ordered", json_of(seen, shard.ordered, seen.shards[i].ordered)}});
     }
     for (const ClusterMap::Memory& one : seen.map.memory) {
-      all["memory"].push_back(json_of(seen, one));
+      if (!one.is_moved) all["memory"].push_back(json_of(seen, one));
     }
     fmt::print("{}\n", all.dump(2));
     return Status::OK();
@@ -146,7 +148,9 @@ Status print_status(const ClusterConfig& config, bool json) {
     print_index("hash", seen, shard.hash, seen.shards[i].hash);
     print_index("ordered", seen, shard.ordered, seen.shards[i].ordered);
   }
-  for (const ClusterMap::Memory& one : seen.map.memory) print_memory(seen, one);
+  for (const ClusterMap::Memory& one : seen.map.memory) {
+    if (!one.is_moved) print_memory(seen, one);
+  }
   return Status::OK();
 }
 

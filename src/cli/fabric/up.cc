@@ -33,6 +33,9 @@ constexpr auto kTurn = std::chrono::milliseconds(50);
 /// Who ended by itself begins again behind that time.
 constexpr auto kPause = std::chrono::milliseconds(500);
 constexpr auto kUpWithin = std::chrono::seconds(30);
+/// Where there are values, which indexes are made of, and copied to mirrors.
+constexpr auto kBackWithin = std::chrono::minutes(30);
+constexpr auto kSayAgain = std::chrono::seconds(5);
 
 std::atomic<bool> g_is_over{false};
 
@@ -91,12 +94,19 @@ class Servers {
   std::map<pid_t, std::vector<std::string>> words_;
 };
 
+std::string values_file(const UpOptions& options, std::uint32_t server) {
+  return (fs::absolute(options.folder) / fmt::format("values-{}", server)).string();
+}
+
 Status start_all(const UpOptions& options, const std::string& config, const std::string& kept,
                  Servers* servers) {
   BRECCIA_TRY(servers->start({"fabric", "coordinator", "--config", config, "--file", kept}));
   const std::string bytes = std::to_string(options.memory_bytes >> 20);
   for (std::uint32_t i = 0; i < options.memory_servers; ++i) {
-    BRECCIA_TRY(servers->start({"fabric", "memory", "--config", config, "--memory_mib", bytes}));
+    std::vector<std::string> words = {"fabric", "memory",       "--config",
+                                      config,   "--memory_mib", bytes};
+    if (options.keeps) words.insert(words.end(), {"--file", values_file(options, i)});
+    BRECCIA_TRY(servers->start(words));
   }
   const std::string keys = std::to_string(options.keys);
   for (std::uint32_t i = 0; i < options.index_servers; ++i) {
@@ -105,32 +115,51 @@ Status start_all(const UpOptions& options, const std::string& config, const std:
   return Status::OK();
 }
 
-/// Whether values can be written.
-bool has_memory(const disagg::ClusterMap& map, const ClusterConfig& config) {
-  return std::any_of(map.memory.begin(), map.memory.end(), [&](const auto& one) {
-    return !one.is_lost && (config.copies == 1 || one.mirror.is_whole);
+/// Whether values can be written. What comes back is in use before it has a mirror again.
+bool has_memory(const Seen& seen, const ClusterConfig& config) {
+  return std::any_of(seen.map.memory.begin(), seen.map.memory.end(), [&](const auto& one) {
+    const bool is_there = !one.is_lost && seen.view.members.contains(one.member);
+    const bool is_in_use = one.is_in_use && one.has_medium();
+    return is_there && (config.copies == 1 || one.mirror.is_whole || is_in_use);
   });
 }
 
-bool has_indexes(const disagg::ClusterMap& map) {
-  return !map.shards.empty() &&
-         std::all_of(map.shards.begin(), map.shards.end(), [](const auto& shard) {
-           return shard.hash.is_whole && shard.ordered.is_whole;
-         });
+/// Whole ones, of servers that answer: what comes back is in the map as it was.
+bool has_indexes(const Seen& seen) {
+  const auto is_whole = [](const auto& index, const auto& state) {
+    return index.is_whole && state.has_value();
+  };
+  for (std::size_t i = 0; i < seen.shards.size(); ++i) {
+    const disagg::ClusterMap::Shard& shard = seen.map.shards[i];
+    if (!is_whole(shard.hash, seen.shards[i].hash)) return false;
+    if (!is_whole(shard.ordered, seen.shards[i].ordered)) return false;
+  }
+  return !seen.shards.empty();
 }
 
 /// Until all indexes are whole.
-Status wait_until_up(const ClusterConfig& config, Servers* servers) {
-  const auto late = std::chrono::steady_clock::now() + kUpWithin;
-  while (!g_is_over && std::chrono::steady_clock::now() < late) {
+Status wait_until_up(const ClusterConfig& config, bool comes_back, Servers* servers) {
+  using Clock = std::chrono::steady_clock;
+  const auto begin = Clock::now();
+  const auto late = begin + (comes_back ? Clock::duration(kBackWithin) : kUpWithin);
+  auto say_again = begin + kSayAgain;
+  while (!g_is_over && Clock::now() < late) {
     BRECCIA_TRY(servers->tend());
     const auto seen = look_at(config);
-    const bool is_up =
-        seen.ok() && has_indexes(seen.value().map) && has_memory(seen.value().map, config);
+    const bool is_up = seen.ok() && has_indexes(seen.value()) && has_memory(seen.value(), config);
     if (is_up) return Status::OK();
+    if (Clock::now() >= say_again) {
+      console::say(!seen.ok()                         ? "waiting for the coordinator"
+                   : has_memory(seen.value(), config) ? "indexes are being made of values"
+                                                      : "memory servers read values");
+      say_again = Clock::now() + kSayAgain;
+    }
     std::this_thread::sleep_for(kTurn);
   }
-  return g_is_over ? Status::OK() : Status::TimedOut("the cluster is not there after 30 seconds");
+  if (g_is_over) return Status::OK();
+  return Status::TimedOut(
+      fmt::format("the cluster is not there after {} seconds",
+                  std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - begin).count()));
 }
 
 /// Where the coordinator is to be. Over a network at a port that is free now.
@@ -165,8 +194,11 @@ Status run_up(const UpOptions& options) {
   Status status;
   {
     Servers servers;
-    status = start_all(options, file, (ports / "coordinator.json").string(), &servers);
-    if (status.ok()) status = wait_until_up(config, &servers);
+    const fs::path kept = (options.keeps ? folder : ports) / "coordinator.json";
+    const bool comes_back = fs::exists(kept, error);
+    if (comes_back) console::say("the cluster comes back with values of " + folder.string());
+    status = start_all(options, file, kept.string(), &servers);
+    if (status.ok()) status = wait_until_up(config, comes_back, &servers);
     if (status.ok() && !g_is_over) {
       console::say("the cluster is up; its processes:");
       servers.say();

@@ -18,6 +18,9 @@ struct UpOptions {
   std::uint32_t shards = 1;        // that keys are divided into
   std::uint64_t memory_bytes = 0;  // of each
   std::uint64_t keys = 0;          // that there is room for
+  /// Values, and what the cluster agrees on, are in files of the folder, which the next one there
+  /// begins with.
+  bool keeps = false;
 };
 
 /// Runs until it is told to end (SIGTERM, SIGINT); servers that end by themselves begin again, and

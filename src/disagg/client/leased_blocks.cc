@@ -143,7 +143,7 @@ Status LeasedBlocks::tend(TimeUs until) {
     if (resting_.front().until > now) break;
     const Resting one = resting_.front();
     resting_.pop_front();
-    if (routes_->memory().is_lost(one.block.node)) continue;
+    if (!routes_->memory().is_kept(one.block.node)) continue;
     if (routes_->memory().find(one.block.node) == nullptr) {
       put_off(one);
     } else if (is_held(one.block.node, one.since)) {

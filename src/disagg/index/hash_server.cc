@@ -91,7 +91,8 @@ HashServer::HashServer(fabric::Port* port, const Options& options,
       asking_(port, options.again_us),
       memory_(port, &asking_, {.again_us = options.again_us, .meet_us = options.meet_us}),
       ordered_(port, &asking_, {.again_us = options.again_us, .meet_us = options.meet_us}),
-      telling_(port, &asking_, &memory_, options.again_us) {
+      telling_(port, &asking_, &memory_, options.again_us),
+      marking_(port, &asking_, &memory_, options.again_us) {
   asking_.let_hear_others([this](const fabric::Arrival& arrival) { others_.push_back(arrival); });
 }
 
@@ -107,6 +108,7 @@ Status HashServer::follow(const ClusterMap& map, std::uint32_t shard) {
   shard_ = shard;
   memory_.follow(map);
   telling_.follow(epoch_);
+  marking_.follow(epoch_);
   if (build_ != nullptr) build_->follow(map, shard);
   ordered_.follow(map.shards[shard].ordered, epoch_);
   return Status::OK();
@@ -139,7 +141,7 @@ Status HashServer::serve(fabric::TimeUs until) {
 /// When there is something to do though nothing has come.
 fabric::TimeUs HashServer::wake() const {
   fabric::TimeUs first =
-      std::min({memory_.wake(), ordered_.wake(), table_->wake(), telling_.wake()});
+      std::min({memory_.wake(), ordered_.wake(), table_->wake(), telling_.wake(), marking_.wake()});
   if (build_ != nullptr) first = std::min(first, build_->wake());
   if (!waiting_.empty() && mark_again_ > 0) first = std::min(first, mark_again_);
   if (!waiting_.empty() && holds_until_ > port_->now_us()) first = std::min(first, holds_until_);
@@ -161,6 +163,7 @@ Status HashServer::hear(const fabric::Arrival& arrival) {
   }
   if (!is_ordered) {
     telling_.hear(arrival);
+    marking_.hear(arrival);
     if (build_ != nullptr) build_->hear(arrival);
     return Status::OK();
   }
@@ -443,14 +446,37 @@ Status HashServer::note_logged(WireReader answer) {
 /// that it replaces is used again only when this server lets it be: a mark that comes late, or when
 /// there is another hash server, hits nobody else's block. And only what is committed is, or where
 /// both indexes are lost neither of the two values is there.
+///
+/// A medium's server is told of them, and keeps them before it answers: what a power cut leaves of
+/// a deleted key's value would be there again.
 void HashServer::mark() {
-  const fabric::TimeUs now = port_->now_us();
-  if (marked_ >= known() || now < mark_again_) return;
+  marking_.tend();
+  if (!marking_.is_over()) return;
+  if (marking_through_ > marked_) {
+    marked_ = marking_through_;
+    mark_again_ = 0;
+  }
+  if (marked_ >= known() || port_->now_us() < mark_again_) return;
   Marks marks;
   const std::uint64_t through = markable(&marks);
+  const bool are_all = write_marks(marks, through);
+  // With the next turn, if this one was full; else somebody is waited for.
+  const bool was_full = through == marked_ + kMarksAtOnce;
+  mark_again_ = port_->now_us() + (are_all && was_full ? 0 : options_.again_us);
+  if (are_all) {
+    marking_through_ = through;
+    marking_.begin(Ask::kRetire, std::move(marks.told));
+    if (marking_.is_over()) marked_ = through;
+  }
+  if (marked_ >= known()) mark_again_ = 0;
+}
+
+/// Those that are written. False: not all are there.
+bool HashServer::write_marks(const Marks& marks, std::uint64_t through) {
   bool are_all = true;
-  for (const auto& [node, offsets] : marks) {
-    if (mark(node, offsets, now + options_.mark_us)) continue;
+  const fabric::TimeUs until = port_->now_us() + options_.mark_us;
+  for (const auto& [node, offsets] : marks.written) {
+    if (mark(node, offsets, until)) continue;
     are_all = false;
     // Once more, then. As the first ones may come yet, nobody may use these blocks again.
     for (Waiting& one : waiting_) {
@@ -458,11 +484,12 @@ void HashServer::mark() {
       if (is_one && location_in(*one.before).node == node) one.is_marked_late = true;
     }
   }
-  // With the next turn, if this one was full; else somebody is waited for.
-  const bool was_full = through == marked_ + kMarksAtOnce;
-  if (are_all) marked_ = through;
-  mark_again_ = port_->now_us() + (are_all && was_full ? 0 : options_.again_us);
-  if (marked_ >= known()) mark_again_ = 0;
+  return are_all;
+}
+
+bool HashServer::has_medium(std::uint32_t node) const {
+  return std::any_of(map_.memory.begin(), map_.memory.end(),
+                     [node](const auto& one) { return one.node == node && one.has_medium(); });
 }
 
 /// On a server before its mirror, which may be copying it (Mirror::copy). False: not all are there.
@@ -491,7 +518,13 @@ std::uint64_t HashServer::markable(Marks* marks) const {
     const Location block = location_in(*one.before);
     if (*one.before != 0 && !memory_.is_lost(block.node)) {
       if (memory_.find_all(block.node).empty()) break;
-      (*marks)[block.node].push_back(block.offset() + BlockHeader::kStateOffset);
+      if (has_medium(block.node)) {
+        Telling::news_for(block.node, shard_, &marks->told)
+            .add(*one.before)
+            .add(one.write.sequence);
+      } else {
+        marks->written[block.node].push_back(block.offset() + BlockHeader::kStateOffset);
+      }
     }
     ++through;
   }

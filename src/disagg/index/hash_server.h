@@ -108,8 +108,14 @@ class HashServer final : public IndexServer {
   /// Through this write both the ordered server and memory servers know them.
   [[nodiscard]] std::uint64_t known() const { return std::min(committed_, logged_); }
   void mark();
-  using Marks = std::map<std::uint32_t, std::vector<std::uint64_t>>;  // by node, where they go
+  /// Of blocks, by node.
+  struct Marks {
+    std::map<std::uint32_t, std::vector<std::uint64_t>> written;  // where they go
+    Telling::News told;  // to servers with media, which are to keep them
+  };
   std::uint64_t markable(Marks* marks) const;
+  [[nodiscard]] bool has_medium(std::uint32_t node) const;
+  [[nodiscard]] bool write_marks(const Marks& marks, std::uint64_t through);
   bool mark(std::uint32_t node, std::span<const std::uint64_t> offsets, fabric::TimeUs until);
   void apply_through(std::uint64_t sequence);
   Slot apply(const Waiting& one);
@@ -133,6 +139,7 @@ class HashServer final : public IndexServer {
   MemoryPeers memory_;
   OrderedLink ordered_;
   Telling telling_;                     // memory servers, one thing at a time
+  Telling marking_;                     // those with media, of marks
   std::deque<fabric::Arrival> others_;  // that came while a question was answered
   std::uint32_t epoch_ = 0;
   fabric::TimeUs trust_until_ = 0;
@@ -147,12 +154,13 @@ class HashServer final : public IndexServer {
   std::vector<Slot> replaced_;  // by those writes of a question that are applied
   std::uint64_t waiting_bytes_ = 0;
   std::uint64_t waiting_puts_ = 0;
-  std::uint64_t last_ = 0;        // write that came
-  std::uint64_t committing_ = 0;  // through this one memory servers are told of them
-  std::uint64_t committed_ = 0;   // through this one they know them
-  std::uint64_t logged_ = 0;      // through this one the ordered server has them
-  std::uint64_t marked_ = 0;      // through this one blocks say that they are replaced
-  std::uint64_t applied_ = 0;     // through this one the buckets have them
+  std::uint64_t last_ = 0;             // write that came
+  std::uint64_t committing_ = 0;       // through this one memory servers are told of them
+  std::uint64_t committed_ = 0;        // through this one they know them
+  std::uint64_t logged_ = 0;           // through this one the ordered server has them
+  std::uint64_t marking_through_ = 0;  // through this one they are told to
+  std::uint64_t marked_ = 0;           // through this one blocks say that they are replaced
+  std::uint64_t applied_ = 0;          // through this one the buckets have them
   fabric::TimeUs mark_again_ = 0;
 
   bool is_whole_ = false;

@@ -49,10 +49,14 @@ bool take_out_lost(const std::set<std::string>& members, ClusterMap::Memory* one
   const bool is_mirror_there = !mirror.member.empty() && members.contains(mirror.member);
   if (is_there && (mirror.member.empty() || is_mirror_there)) return false;
   if (!is_there) {
-    one->is_lost = !is_mirror_there || !mirror.is_whole;
-    if (!one->is_lost) {
+    const bool takes_place = is_mirror_there && mirror.is_whole;
+    // It comes back with what its file has.
+    if (!takes_place && one->is_in_use && !one->medium.empty()) return false;
+    one->is_lost = !takes_place;
+    if (takes_place) {
       one->member = mirror.member;
       one->address = mirror.address;
+      one->medium = mirror.medium;
     }
   }
   mirror = {};
@@ -113,6 +117,12 @@ Status Seat::take_view() {
   if (has_come_back(map_, next)) gone_since_.clear();
   map_ = std::move(next);
   version_ = view_->version;
+  // Others wait for its end.
+  const bool has_left =
+      std::any_of(map_.shards.begin(), map_.shards.end(), [this](const auto& one) {
+        return std::count(one.left.begin(), one.left.end(), membership_.name()) > 0;
+      });
+  if (has_left) return Status::Aborted("memory servers came back without what its index knows");
   const auto found = std::find_if(map_.shards.begin(), map_.shards.end(), [this](const auto& one) {
     return one.of(options_.role).member == membership_.name();
   });
@@ -193,8 +203,21 @@ bool Seat::may_inherit(const ClusterMap::Shard& shard) const {
 bool Seat::may_take(const ClusterMap::Shard& shard) const {
   const ClusterMap::Index& of_other = shard.of(other(options_.role));
   if (is_there(shard.of(options_.role))) return false;
-  // A hash index can be made of what memory servers have.
-  return options_.role == Role::kHash || (is_there(of_other) && of_other.is_whole);
+  // Clients may believe those yet.
+  const bool is_left = std::none_of(shard.left.begin(), shard.left.end(), [this](const auto& one) {
+    return view_->members.contains(one);
+  });
+  if (!is_left) return false;
+  if (is_there(of_other) && of_other.is_whole) return true;
+  // A hash index can be made of what memory servers have, if they are not about to come back.
+  return options_.role == Role::kHash && !waits_for_media();
+}
+
+/// Values are to come back that nobody has now.
+bool Seat::waits_for_media() const {
+  return std::any_of(map_.memory.begin(), map_.memory.end(), [this](const auto& one) {
+    return !one.is_lost && !one.medium.empty() && !has_all_values(view_->members, one);
+  });
 }
 
 /// Two indexes of one process are lost together, so another one takes the second if it is there;
@@ -257,6 +280,7 @@ bool Seat::take_role(std::uint32_t shard) {
   const bool is_last =
       options_.role == Role::kHash && !is_first && !(is_there(of.ordered) && of.ordered.is_whole);
   if (is_last) of.ordered = {};
+  of.left.clear();
   ClusterMap::Index& index = of.of(options_.role);
   const bool is_given = index.heir.member == membership_.name() && index.heir.may_take;
   const std::string given_by = index.member.empty() ? index.given_by : "";
@@ -294,7 +318,7 @@ void Seat::begin() {
   } else if (shard.ordered.member.empty()) {
     log(LogLevel::kWarning, "both indexes were lost: they are made of what memory servers have");
     const bool has_lost = std::any_of(map_.memory.begin(), map_.memory.end(),
-                                      [](const auto& one) { return one.is_lost; });
+                                      [](const auto& one) { return one.is_lost && !one.is_moved; });
     if (has_lost) log(LogLevel::kWarning, "some of which are lost: their keys will not be found");
     table_->begin_from_memory();
   }
@@ -327,9 +351,9 @@ Status Seat::give_up() {
 }
 
 /// Where all members went at once, memory servers are there again before long.
-bool Seat::has_waited_for(std::uint32_t node) {
+bool Seat::has_waited_for(std::uint32_t node, fabric::TimeUs so_long) {
   const fabric::TimeUs since = gone_since_.try_emplace(node, port_->now_us()).first->second;
-  return port_->now_us() >= since + options_.return_us;
+  return port_->now_us() >= since + so_long;
 }
 
 /// The map, with what this server knows and the cluster does not.
@@ -351,11 +375,11 @@ ClusterMap Seat::news() {
   bool has_lost = false;
   for (ClusterMap::Memory& one : next.memory) {
     if (one.is_lost) continue;
-    const bool are_enough = is_made_of_memory ? are_all_there(view_->members, one)
-                                              : has_all_values(view_->members, one);
-    if (are_enough) {
+    const bool are_all = are_all_there(view_->members, one);
+    const bool are_enough = are_all || (!is_made_of_memory && has_all_values(view_->members, one));
+    if (are_all || (are_enough && !one.has_medium())) {
       gone_since_.erase(one.node);
-    } else if (!has_waited_for(one.node)) {
+    } else if (!has_waited_for(one.node, are_enough ? options_.other_us : options_.return_us)) {
       continue;
     }
     has_lost = take_out_lost(view_->members, &one) || has_lost;
@@ -364,7 +388,10 @@ ClusterMap Seat::news() {
     one.is_in_use = one.is_in_use || next.is_written(one.mirror);
   }
   // No value can lie on those.
-  std::erase_if(next.memory, [](const auto& one) { return one.is_lost && !one.is_in_use; });
+  std::erase_if(next.memory, [this](const auto& one) {
+    if (one.is_moved && has_waited_for(one.node, options_.forget_us)) return true;
+    return one.is_lost && !one.is_in_use;
+  });
   if (has_lost) next.epoch = map_.epoch + 1;
   return next;
 }

@@ -52,6 +52,13 @@ class Seat {
     /// A memory server that is no member any more is waited for so long, if nobody has all of its
     /// values; then it is lost.
     fabric::TimeUs return_us = 2'000'000;
+    /// A memory server that is no member any more, and has a mirror, or its mirror, is waited for
+    /// so long if they have media: the power of both may be cut, and either be the one that comes
+    /// back. Longer than a session, as members are none any more so long behind one another.
+    fabric::TimeUs other_us = 250'000;
+    /// A number whose values have another one is nobody's behind that: who remembers or has leased
+    /// anything there does so no longer (MemoryServer::Options::hold_us).
+    fabric::TimeUs forget_us = 1'800'000'000;
   };
 
   Seat(fabric::Port* port, Coordinator* coordinator, const Options& options)
@@ -81,6 +88,7 @@ class Seat {
   bool found();
   [[nodiscard]] bool may_inherit(const ClusterMap::Shard& shard) const;
   [[nodiscard]] bool may_take(const ClusterMap::Shard& shard) const;
+  [[nodiscard]] bool waits_for_media() const;
   using Loads = std::map<std::string, int>;  // indexes that a process has, one at least
   [[nodiscard]] Loads loads_now() const;
   [[nodiscard]] bool waits_to_take(const ClusterMap::Shard& shard, const Loads& loads) const;
@@ -94,7 +102,7 @@ class Seat {
   Status give_up();
   void give_away(ClusterMap* next) const;
   [[nodiscard]] ClusterMap news();
-  [[nodiscard]] bool has_waited_for(std::uint32_t node);
+  [[nodiscard]] bool has_waited_for(std::uint32_t node, fabric::TimeUs so_long);
 
   fabric::Port* const port_;
   const Options options_;

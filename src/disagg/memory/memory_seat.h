@@ -23,6 +23,9 @@ namespace breccia::disagg {
 /// A server that others do not take for a member any more, as it stood still or the coordinator
 /// did, has its values yet: the next seat takes it, by another name, and has its place again if
 /// nobody else has by then, and it is not lost.
+///
+/// What a medium has is had again, too, but not what was leased, nor what was written and not yet
+/// kept: so it comes back under another number, and indexes are made anew.
 /// Owner   port and coordinator outlive it; the coordinator is this one's alone.
 /// Threads the port's.
 class MemorySeat {
@@ -32,6 +35,8 @@ class MemorySeat {
     std::uint32_t copies = 1;           // of each value, 1 or 2
     fabric::TimeUs turn_us = 5'000;     // between two looks at the cluster
     fabric::TimeUs agree_us = 100'000;  // what it asks the coordinator for has so long
+    /// Who comes back with what a mirror's medium has waits so long for its server.
+    fabric::TimeUs return_us = 2'000'000;
   };
 
   /// `before`: what another seat on the same port has left, or null.
@@ -46,6 +51,7 @@ class MemorySeat {
 
   /// Does what comes until then.
   /// Errors  Aborted: others do not take it for a member any more, or have it as lost. MemoryLimit.
+  ///         InvalidArgument: what the medium has is another cluster's. Its medium's.
   [[nodiscard]] Status serve(fabric::TimeUs until);
   /// The server with its values, behind an error of serve(), for the next seat. Null: what it has
   /// is of no use.
@@ -59,6 +65,11 @@ class MemorySeat {
   Status turn(fabric::TimeUs until);
   Status take_view(const Coordinator::View& view);
   Status come_back();
+  Status come_back_from_medium(const Coordinator::View& view);
+  [[nodiscard]] bool may_come_back(const ClusterMap::Memory& old, const Coordinator::View& view);
+  Status take_place_of(std::uint32_t node);
+  Status begin_anew();
+  [[nodiscard]] ClusterMap::Memory mine(bool is_in_use) const;
   Status enter(const Coordinator::View& view);
   [[nodiscard]] std::optional<std::size_t> find_lonely(const Coordinator::View& view) const;
   void say_whole();
@@ -70,8 +81,9 @@ class MemorySeat {
   ClusterMap map_;
   std::unique_ptr<MemoryServer> made_;  // and has no place yet
   std::unique_ptr<MemoryServer> server_;
-  bool has_place_ = false;  // by this name
-  bool is_of_use_ = true;   // what the server has
+  bool has_place_ = false;                     // by this name
+  bool is_of_use_ = true;                      // what the server has
+  std::optional<fabric::TimeUs> waits_since_;  // for the server whose mirror it was
 };
 
 }  // namespace breccia::disagg

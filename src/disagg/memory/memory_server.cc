@@ -17,6 +17,8 @@ constexpr std::uint32_t kLeaseMax = 4096;
 constexpr int kArrivalsAtOnce = 64;
 /// Blocks are looked at for so many times the bytes of a page: most have more than what is told.
 constexpr std::uint64_t kLookedAt = 4;
+/// Between two looks at whether a medium has what it was told.
+constexpr fabric::TimeUs kKeepUs = 20;
 
 WireWriter other_epoch() { return refusal(Code::kEpoch, "another map of the cluster"); }
 
@@ -25,26 +27,37 @@ WireWriter other_epoch() { return refusal(Code::kEpoch, "another map of the clus
 Result<std::unique_ptr<MemoryServer>> MemoryServer::make(fabric::Port* port,
                                                          const Options& options) {
   BRECCIA_ASSERT(options.bytes / kLineBytes <= kLinesOfNode);
+  const std::uint64_t behind = options.place == nullptr ? 0 : Medium::bytes_behind(options.bytes);
   BRECCIA_TAKE(std::unique_ptr<fabric::Region> region,
-               port->make_region(options.bytes, fabric::Access::kReadWrite));
-  return std::unique_ptr<MemoryServer>(new MemoryServer(port, options, std::move(region)));
+               port->make_region(options.bytes + behind, fabric::Access::kReadWrite));
+  std::unique_ptr<Medium> medium;
+  if (options.place != nullptr) {
+    BRECCIA_TAKE(medium, Medium::open(options.place, region->bytes(), options.bytes));
+  }
+  return std::unique_ptr<MemoryServer>(
+      new MemoryServer(port, options, std::move(region), std::move(medium)));
 }
 
 MemoryServer::MemoryServer(fabric::Port* port, const Options& options,
-                           std::unique_ptr<fabric::Region> region)
+                           std::unique_ptr<fabric::Region> region, std::unique_ptr<Medium> medium)
     : port_(port),
       options_(options),
       member_(options.member),
       names_{options.member},
       region_(std::move(region)),
-      pool_(region_->bytes().size() / kLineBytes),
+      medium_(std::move(medium)),
+      memory_(region_->bytes().first(options.bytes)),
+      pool_(medium_ == nullptr ? PoolImage(options.bytes / kLineBytes / Pool::kChunkLines)
+                               : medium_->values(&last_)),
       answers_(port),
       asking_(port, options.again_us),
       link_(port, &asking_, &answers_, &pool_,
             {.again_us = options.again_us, .page_bytes = options.part_bytes}),
       orphans_(
           port, &asking_, &pool_,
-          {.hold_us = options.hold_us, .again_us = options.again_us, .meet_us = options.meet_us}) {}
+          {.hold_us = options.hold_us, .again_us = options.again_us, .meet_us = options.meet_us}) {
+  BRECCIA_ASSERT(pool_.chunks() == options.bytes / kLineBytes / Pool::kChunkLines);
+}
 
 void MemoryServer::rename(const std::string& member) {
   member_ = member;
@@ -63,6 +76,8 @@ Status MemoryServer::follow(const ClusterMap& map) {
   epoch_ = map.epoch;
   placement_ = map.placement();
   is_in_use_ = mine->is_in_use;
+  const bool is_founded = medium_ != nullptr && !map.shards.empty();
+  if (is_founded && medium_->cluster().factor == 0) BRECCIA_TRY(medium_->be_of(placement_.seed));
   if (mine->member == member_) return be_server(*mine, map);
   if (mirror_ == nullptr && pool_.used_blocks() > 0) {
     return Status::Aborted("it has values of its own");
@@ -85,7 +100,7 @@ Status MemoryServer::be_server(const ClusterMap::Memory& mine, const ClusterMap&
 
 void MemoryServer::be_mirror(const ClusterMap::Memory& mine, const ClusterMap& map) {
   if (mirror_ == nullptr) {
-    mirror_ = std::make_unique<Mirror>(port_, &asking_, region_->bytes(),
+    mirror_ = std::make_unique<Mirror>(port_, &asking_, memory_, medium_.get(),
                                        Mirror::Options{.member = member_,
                                                        .again_us = options_.again_us,
                                                        .meet_us = options_.meet_us,
@@ -108,7 +123,35 @@ void MemoryServer::serve(fabric::TimeUs until) {
       if (link_.takes_changes()) take_orphans();
       link_.tend();
     }
+    keep();
   } while (port_->now_us() < until);
+}
+
+/// Who waits for what is kept by now is answered.
+void MemoryServer::keep() {
+  if (medium_ == nullptr || !failure_.ok()) return;
+  failure_ = medium_->tend();
+  for (; !held_.empty() && held_.front().noted <= medium_->kept(); held_.pop_front()) {
+    answers_.give(held_.front().asker, held_.front().answer);
+  }
+}
+
+/// The answer that says that something is known here: it is to be so behind a power cut.
+std::optional<WireWriter> MemoryServer::when_kept(const Answers::Asker& asker, WireWriter answer) {
+  if (medium_ == nullptr) return answer;
+  held_.push_back({.noted = medium_->noted(), .asker = asker, .answer = std::move(answer)});
+  return std::nullopt;
+}
+
+void MemoryServer::note(const Location& block, std::uint64_t bytes) {
+  if (medium_ != nullptr) medium_->note(block.offset(), bytes);
+}
+
+/// What lies behind the values is nobody else's.
+fabric::RegionName MemoryServer::name_of_memory() const {
+  fabric::RegionName name = region_->name();
+  name.bytes = memory_.size();
+  return name;
 }
 
 /// What is nobody's is given back.
@@ -129,6 +172,7 @@ void MemoryServer::take_orphans() {
 
 /// When there is something to do though nothing has come.
 fabric::TimeUs MemoryServer::wake() const {
+  if (!has_kept_all() && failure_.ok()) return port_->now_us() + kKeepUs;
   if (mirror_ != nullptr) return mirror_->wake();
   return link_.takes_changes() ? std::min(link_.wake(), orphans_.wake()) : link_.wake();
 }
@@ -151,20 +195,20 @@ std::optional<WireWriter> MemoryServer::answer(const Answers::Asker& asker, Ask 
   switch (ask) {
     case Ask::kPool:
       return answer_of(Code::kOk).add(
-          PoolInfo{.region = region_->name(), .node = *node_, .hold_us = options_.hold_us});
+          PoolInfo{.region = name_of_memory(), .node = *node_, .hold_us = options_.hold_us});
     case Ask::kLease:
     case Ask::kGiveBack:
       return change(asker, ask, question);
     case Ask::kCommit:
-      return is_of_epoch ? commit(question) : other_epoch();
+      return is_of_epoch ? when_kept(asker, commit(question)) : other_epoch();
     case Ask::kRetire:
-      return is_of_epoch ? retire(question) : other_epoch();
+      return is_of_epoch ? when_kept(asker, retire(question)) : other_epoch();
     case Ask::kValues:
       return is_of_epoch && mirror_ == nullptr ? values(question) : other_epoch();
     case Ask::kAgree:
-      return is_of_epoch && mirror_ != nullptr ? agree(question) : other_epoch();
+      return is_of_epoch && mirror_ != nullptr ? when_kept(asker, agree(question)) : other_epoch();
     case Ask::kUse:
-      return mirror_ == nullptr ? link_.use(asker, region_->name(), question)
+      return mirror_ == nullptr ? link_.use(asker, name_of_memory(), question)
                                 : refusal(Code::kEpoch, "a mirror has no mirror");
     case Ask::kKeep:
       return mirror_ != nullptr ? mirror_->keep(asker, question)
@@ -199,12 +243,22 @@ WireWriter MemoryServer::lease(WireReader question, MirrorLink::Change* change) 
   }
   const std::vector<std::uint64_t> lines = pool_.take(size_class, count);
   if (lines.empty() && count > 0) return refusal(Code::kFull, "the memory server is full");
+  if (medium_ != nullptr) failure_ = use_chunks(size_class, lines);
+  if (!failure_.ok()) return refusal(Code::kBusy, "its medium fails");
   WireWriter answer = answer_of(Code::kOk);
   for (const std::uint64_t line : lines) {
     answer.add(line);
     change->blocks.emplace_back(size_class, line);
   }
   return answer;
+}
+
+/// A medium is to know of which class their chunks are.
+Status MemoryServer::use_chunks(std::uint32_t size_class, std::span<const std::uint64_t> lines) {
+  for (const std::uint64_t line : lines) {
+    BRECCIA_TRY(medium_->use_chunk(line / Pool::kChunkLines, size_class));
+  }
+  return Status::OK();
 }
 
 /// What is no block in use is said, and the others are taken.
@@ -229,15 +283,22 @@ WireWriter MemoryServer::take_back(WireReader question, MirrorLink::Change* chan
 /// nobody's value.
 bool MemoryServer::free_block(std::uint32_t size_class, std::uint64_t line) {
   if (!pool_.give_back(size_class, line)) return false;
-  wipe_block(bytes_of({.node = 0, .size_class = size_class, .line = line}));
+  const Location block{.node = 0, .size_class = size_class, .line = line};
+  wipe_block(bytes_of(block));
+  note(block, sizeof(BlockHeader));
   return true;
 }
 
 std::span<std::byte> MemoryServer::bytes_of(const Location& block) const {
-  return region_->bytes().subspan(block.offset(), block.bytes());
+  return memory_.subspan(block.offset(), block.bytes());
 }
 
 // ---- what writes blocks are of -----------------------------------------------------------------
+
+void MemoryServer::note_write(std::uint64_t sequence) {
+  last_ = std::max(last_, sequence);
+  if (medium_ != nullptr) medium_->note_write(last_);
+}
 
 /// What is of another use by now is of a message that came late.
 WireWriter MemoryServer::commit(WireReader question) {
@@ -246,13 +307,14 @@ WireWriter MemoryServer::commit(WireReader question) {
     const Location block = location_in(question.take<Slot>());
     const auto generation = question.take<std::uint32_t>();
     const auto sequence = question.take<std::uint64_t>();
-    const bool is_one = is_block_of(block, region_->bytes().size()) && sequence > 0;
+    const bool is_one = is_block_of(block, memory_.size()) && sequence > 0;
     if (!is_one) return refusal(Code::kWrong, "no block");
-    last_ = std::max(last_, sequence);
+    note_write(sequence);
     if (mirror_ != nullptr) {
       mirror_->commit(shard, block, generation, sequence);
     } else if (pool_.has(block.size_class, block.line)) {
-      commit_block(bytes_of(block), generation, sequence);
+      const bool is_there = commit_block(bytes_of(block), generation, sequence);
+      if (is_there) note(block, used_bytes(bytes_of(block)));
     }
   }
   return question.is_whole() ? answer_of(Code::kOk) : refusal(Code::kWrong, "no blocks");
@@ -265,12 +327,13 @@ WireWriter MemoryServer::retire(WireReader question) {
   while (question.left() > 0) {
     const Location block = location_in(question.take<Slot>());
     const auto sequence = question.take<std::uint64_t>();
-    if (!is_block_of(block, region_->bytes().size())) return refusal(Code::kWrong, "no block");
-    last_ = std::max(last_, sequence);
+    if (!is_block_of(block, memory_.size())) return refusal(Code::kWrong, "no block");
+    note_write(sequence);
     if (mirror_ != nullptr) {
       mirror_->retire(shard, block, sequence);
     } else if (pool_.has(block.size_class, block.line)) {
-      retire_block(bytes_of(block), keys_of(shard), sequence);
+      const bool is_one = retire_block(bytes_of(block), keys_of(shard), sequence);
+      if (is_one) note(block, sizeof(BlockHeader));
     }
   }
   return question.is_whole() ? answer_of(Code::kOk) : refusal(Code::kWrong, "no blocks");
@@ -280,7 +343,7 @@ WireWriter MemoryServer::agree(WireReader question) {
   const auto shard = question.take<std::uint32_t>();
   const auto line = question.take<std::uint64_t>();
   const auto next = question.take<std::uint64_t>();
-  const std::uint64_t lines = region_->bytes().size() / kLineBytes;
+  const std::uint64_t lines = memory_.size() / kLineBytes;
   const bool is_one = line < lines && next < lines && mirror_->agree(shard, line, next, question);
   return is_one ? answer_of(Code::kOk) : refusal(Code::kWrong, "no values");
 }

@@ -116,6 +116,9 @@ void Mirror::have_image() {
   if (has_image_once_) wipe_what_went();
   image_ = std::move(*coming_);
   coming_.reset();
+  for (std::uint64_t i = 0; i < image_.chunks().size(); ++i) {
+    if (!image_.chunks()[i].is_used.empty()) use_chunk(i, image_.chunks()[i].size_class);
+  }
   has_image_ = true;
   ask_again_ = port_->now_us() + options_.again_us;
   if (!std::exchange(has_image_once_, true)) {
@@ -135,9 +138,23 @@ void Mirror::wipe_what_went() {
       if (!chunk.is_used[i]) continue;
       const std::uint64_t line = PoolImage::line_of(chunk.size_class, {number, i});
       if (coming_->has(chunk.size_class, line)) continue;
-      wipe_block(bytes_of({.node = 0, .size_class = chunk.size_class, .line = line}));
+      wipe({.node = 0, .size_class = chunk.size_class, .line = line});
     }
   }
+}
+
+void Mirror::note(const Location& block, std::uint64_t bytes) {
+  if (medium_ != nullptr) medium_->note(block.offset(), bytes);
+}
+
+void Mirror::wipe(const Location& block) {
+  wipe_block(bytes_of(block));
+  note(block, sizeof(BlockHeader));
+}
+
+/// A medium that keeps nothing any more says so to its server.
+void Mirror::use_chunk(std::uint64_t chunk, std::uint32_t size_class) {
+  if (medium_ != nullptr) (void)medium_->use_chunk(chunk, size_class);
 }
 
 WireWriter Mirror::keep(const Answers::Asker& asker, WireReader question) {
@@ -155,10 +172,14 @@ bool Mirror::keep_one(WireReader* question) {
   const bool is_lease = question->take<std::uint8_t>() != 0;
   const auto size_class = question->take<std::uint32_t>();
   const auto line = question->take<std::uint64_t>();
-  if (is_lease) return image_.take(size_class, line);
+  if (is_lease) {
+    if (!image_.take(size_class, line)) return false;
+    use_chunk(line / PoolImage::kChunkLines, size_class);
+    return true;
+  }
   (void)to_copy_.give_back(size_class, line);
   if (!image_.give_back(size_class, line)) return false;
-  wipe_block(bytes_of({.node = 0, .size_class = size_class, .line = line}));
+  wipe({.node = 0, .size_class = size_class, .line = line});
   forget_news(line);
   return true;
 }
@@ -192,7 +213,9 @@ bool Mirror::agree(std::uint32_t shard, std::uint64_t line, std::uint64_t next, 
     news_.erase({block.line, shard});
     commit(shard, block, generation, sequence);
     // A mark of a client's next write is on the server first, so it would not tell this value.
-    if (is_in_use(block)) revive_block(bytes_of(block), generation);
+    if (!is_in_use(block)) continue;
+    revive_block(bytes_of(block), generation);
+    note(block, sizeof(BlockHeader));
   }
   forget_values(shard, line, next, lines);
   return values.is_whole();
@@ -218,16 +241,16 @@ void Mirror::forget_values(std::uint32_t shard, std::uint64_t line, std::uint64_
       if (!chunk.is_used[i]) continue;
       const std::uint64_t of = PoolImage::line_of(chunk.size_class, {number, i});
       if (!is_in(of)) continue;
-      retire_block(bytes_of({.node = 0, .size_class = chunk.size_class, .line = of}),
-                   {.placement = placement_, .shard = shard},
-                   std::numeric_limits<std::uint64_t>::max());
+      retire_here({.node = 0, .size_class = chunk.size_class, .line = of}, shard,
+                  std::numeric_limits<std::uint64_t>::max());
     }
   }
 }
 
 void Mirror::commit(std::uint32_t shard, const Location& block, std::uint32_t generation,
                     std::uint64_t sequence) {
-  if (is_in_use(block)) commit_block(bytes_of(block), generation, sequence);
+  const bool is_there = is_in_use(block) && commit_block(bytes_of(block), generation, sequence);
+  if (is_there) note(block, used_bytes(bytes_of(block)));
   if (!is_copied_later(block)) return;
   News& news = news_[{block.line, shard}];
   news.generation = generation;
@@ -235,9 +258,13 @@ void Mirror::commit(std::uint32_t shard, const Location& block, std::uint32_t ge
 }
 
 void Mirror::retire(std::uint32_t shard, const Location& block, std::uint64_t sequence) {
-  const ShardKeys of{.placement = placement_, .shard = shard};
-  if (is_in_use(block)) retire_block(bytes_of(block), of, sequence);
+  if (is_in_use(block)) retire_here(block, shard, sequence);
   if (is_copied_later(block)) news_[{block.line, shard}].retired = sequence;
+}
+
+void Mirror::retire_here(const Location& block, std::uint32_t shard, std::uint64_t sequence) {
+  const ShardKeys of{.placement = placement_, .shard = shard};
+  if (retire_block(bytes_of(block), of, sequence)) note(block, sizeof(BlockHeader));
 }
 
 // ---- what lies there ---------------------------------------------------------------------------
@@ -309,10 +336,10 @@ void Mirror::put(const Location& block, std::span<const std::byte> bytes) {
   auto news = news_.lower_bound({block.line, 0});
   for (; news != news_.end() && news->first.first == block.line; ++news) {
     const News& one = news->second;
-    if (one.sequence > 0) commit_block(bytes_of(block), one.generation, one.sequence);
-    const ShardKeys of{.placement = placement_, .shard = news->first.second};
-    retire_block(bytes_of(block), of, one.retired);
+    if (one.sequence > 0) (void)commit_block(bytes_of(block), one.generation, one.sequence);
+    retire_here(block, news->first.second, one.retired);
   }
+  note(block, bytes.size());
 }
 
 /// It is replaced if it is so there.
@@ -321,6 +348,7 @@ void Mirror::mark_as(const Location& block, std::uint64_t state) {
   if (std::memcmp(at, &state, sizeof state) == 0) return;
   constexpr std::uint64_t kState = BlockHeader::kReplaced;
   std::memcpy(at, &kState, sizeof kState);
+  note(block, sizeof(BlockHeader));
 }
 
 }  // namespace breccia::disagg

@@ -14,6 +14,7 @@
 #include "disagg/answers.h"
 #include "disagg/asking.h"
 #include "disagg/cluster_map.h"
+#include "disagg/memory/medium.h"
 #include "disagg/memory/pool_image.h"
 #include "fabric/port.h"
 
@@ -26,7 +27,7 @@ namespace breccia::disagg {
 /// Order   it copies when writes of clients that do not know of it are taken no more, and only what
 ///         was leased before the server knew of it. Such a client may write that meanwhile, on the
 ///         server alone: its write is refused, so no entry leads to what is copied of it.
-/// Owner   port, asking and region outlive it.
+/// Owner   port, asking, memory and medium, null: there is none, outlive it.
 /// Threads the port's.
 class Mirror {
  public:
@@ -38,10 +39,12 @@ class Mirror {
     std::uint64_t part_bytes = 0;  // of a part, and one more block
   };
 
-  Mirror(fabric::Port* port, Asking* asking, std::span<std::byte> memory, const Options& options)
+  Mirror(fabric::Port* port, Asking* asking, std::span<std::byte> memory, Medium* medium,
+         const Options& options)
       : port_(port),
         asking_(asking),
         memory_(memory),
+        medium_(medium),
         options_(options),
         member_(options.member),
         image_(memory.size() / kLineBytes / PoolImage::kChunkLines),
@@ -94,6 +97,10 @@ class Mirror {
   void forget_values(std::uint32_t shard, std::uint64_t line, std::uint64_t next,
                      const std::set<std::uint64_t>& but);
   void forget_news(std::uint64_t line);
+  void use_chunk(std::uint64_t chunk, std::uint32_t size_class);
+  void wipe(const Location& block);
+  void retire_here(const Location& block, std::uint32_t shard, std::uint64_t sequence);
+  void note(const Location& block, std::uint64_t bytes);
   [[nodiscard]] bool is_in_use(const Location& block) const;
   [[nodiscard]] bool is_copied_later(const Location& block) const;
   [[nodiscard]] std::span<std::byte> bytes_of(const Location& block) const {
@@ -103,6 +110,7 @@ class Mirror {
   fabric::Port* const port_;
   Asking* const asking_;
   const std::span<std::byte> memory_;
+  Medium* const medium_;
   const Options options_;
   std::string member_;
   std::string address_;

@@ -145,7 +145,7 @@ TEST(DisaggBounds, MapsOfAnotherVersionAreToldSo) {
         net, [](fabric::Port* port) { return std::make_unique<HashByHand>(port); });
     const std::string map = map_of(kEpoch, hash.address, memory.address, "").encode();
     std::string other = map;
-    const std::string version = "\"version\":2";
+    const std::string version = "\"version\":3";
     other.replace(other.find(version), version.size(), "\"version\":1");
     ClientByHand one(net, map_of(kEpoch, hash.address, memory.address, ""));
     ASSERT_TRUE(one.put().ok());

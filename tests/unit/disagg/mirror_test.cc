@@ -34,7 +34,7 @@ class MirrorByHand {
         own_(kChunkBytes),
         answers_(port_.get()),
         asking_(port_.get(), kAgainUs),
-        mirror_(port_.get(), &asking_, own_,
+        mirror_(port_.get(), &asking_, own_, nullptr,
                 {.member = "mirror",
                  .again_us = kAgainUs,
                  .meet_us = 50,

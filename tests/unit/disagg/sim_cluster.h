@@ -14,6 +14,7 @@
 #include "disagg/index/seat.h"
 #include "disagg/memory/memory_seat.h"
 #include "fabric/sim/net.h"
+#include "unit/disagg/sim_disk.h"
 
 namespace breccia::disagg::testing {
 
@@ -37,6 +38,7 @@ class SimCluster {
     TimeUs hold_us = kHoldUs;  // writes wait a quarter of that for their answer
     TimeUs return_us = 0;      // memory servers whose values nobody has are waited for so long
     std::string process = {};  // that the first seats are of; empty: each of one of its own
+    bool has_disks = false;    // of memory servers
   };
 
   SimCluster(std::uint64_t seed, const fabric::sim::Weather& weather, const Options& options)
@@ -87,6 +89,7 @@ class SimCluster {
     seat_options_.stay_us = 20'000;
     seat_options_.patience_us = 20'000;
     seat_options_.return_us = options.return_us;
+    seat_options_.other_us = options.session_us + options.session_us / 4;
     for (std::uint32_t i = 0; i < options.memory_servers; ++i) add_memory_server();
     for (std::uint32_t i = 0; i < options.shards; ++i) {
       add_seat(Role::kHash, options.process);
@@ -97,12 +100,29 @@ class SimCluster {
   /// A memory server on a node of its own, which comes back with its values if it is not lost;
   /// without mirrors it ends when the cluster has it as lost.
   void add_memory_server() {
+    SimDisk* disk = nullptr;
+    if (options_.has_disks) disk = disks_.emplace_back(new SimDisk(&net_.random())).get();
+    start_memory_server(disk);
+  }
+  /// One on a new node that has the disk of one that was killed.
+  void restart_memory_server(Node killed) { start_memory_server(disk_of_.at(killed)); }
+  [[nodiscard]] SimDisk* disk_of(Node node) const { return disk_of_.at(node); }
+  /// Media that were of no use any more.
+  [[nodiscard]] std::uint64_t removed_media() const {
+    std::uint64_t removed = 0;
+    for (const auto& disk : disks_) removed += disk->removed();
+    return removed;
+  }
+  void start_memory_server(SimDisk* disk) {
     const Node node = add_server();
-    net_.start(node, [this, node] {
+    disk_of_[node] = disk;
+    net_.start(node, [this, node, disk] {
       do {
         const auto port = net_.open(node);
         MemorySeat::Options options;
-        options.server.bytes = 8 * Pool::kChunkLines * kLineBytes;
+        options.server.bytes = (disk == nullptr ? 8 : 4) * Pool::kChunkLines * kLineBytes;
+        options.server.place = disk;
+        options.return_us = 2 * options_.session_us;
         options.server.again_us = 300;
         options.server.meet_us = 1000;
         options.server.read_us = 5000;
@@ -121,7 +141,8 @@ class SimCluster {
           while (seat.serve(late()).ok()) continue;
           server = seat.take_server();
         } while (server != nullptr);
-      } while (options_.copies > 1);
+        if (disk != nullptr) net_.sleep(100);
+      } while (options_.copies > 1 || disk != nullptr);
     });
   }
   /// A seat on a node of its own, which begins anew each time that it was of no use any more.
@@ -261,6 +282,8 @@ class SimCluster {
   std::map<std::string, Node> names_;
   int next_name_ = 1;
   std::uint64_t came_back_ = 0;
+  std::vector<std::unique_ptr<SimDisk>> disks_;
+  std::map<Node, SimDisk*> disk_of_;
   std::map<Node, MemorySeat*> memory_seats_;
   std::map<Node, Seat*> seats_;
   std::vector<Node> clients_;

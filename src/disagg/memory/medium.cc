@@ -1,0 +1,287 @@
+#include "disagg/memory/medium.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstring>
+#include <filesystem>
+#include <system_error>
+#include <utility>
+
+#include "base/assert.h"
+#include "base/bytes.h"
+#include "base/secret.h"
+#include "disagg/block.h"
+#include "pmem/lines.h"
+
+namespace breccia::disagg {
+
+namespace {
+
+using pmem::Range;
+
+constexpr std::uint64_t kChunkBytes = PoolImage::kChunkLines * kLineBytes;
+constexpr std::uint64_t kMagic = 0x6d656d2d61636372;  // "rcca-mem"
+constexpr std::uint64_t kVersion = 1;
+constexpr std::uint64_t kIsValid = 1;
+
+class FilePlace final : public MediumPlace {
+ public:
+  explicit FilePlace(const std::string& path) : path_(path) {
+    const auto folder = std::filesystem::path(path).parent_path();
+    is_dax_ = pmem::supports_dax(folder.empty() ? "." : folder.string());
+  }
+  Result<std::unique_ptr<pmem::Region>> open(std::span<std::byte> memory) override {
+    return is_dax_ ? pmem::open_dax_region(path_, memory.size())
+                   : pmem::open_file_region_over(path_, memory);
+  }
+  Status remove() override {
+    std::error_code error;
+    std::filesystem::remove(path_, error);
+    return error ? Status::IOError("cannot remove " + path_, error.message()) : Status::OK();
+  }
+  [[nodiscard]] bool is_slow() const override { return !is_dax_; }
+
+ private:
+  const std::string path_;
+  bool is_dax_ = false;
+};
+
+/// Whole lines, no word of which is torn where others write meanwhile.
+void copy_lines(std::byte* to, const std::byte* from, const Range& range) {
+  const std::uint64_t end = pmem::lines_end(range.offset, range.bytes);
+  for (std::uint64_t at = pmem::line_start(range.offset); at < end; at += kLineBytes) {
+    pmem::store_line(to + at, pmem::load_line(from + at));
+  }
+}
+
+}  // namespace
+
+std::unique_ptr<MediumPlace> medium_in_file(const std::string& path) {
+  return std::make_unique<FilePlace>(path);
+}
+
+/// Behind the values, in lines of its own; docs/format/disagg.md. Then a byte for each chunk: its
+/// class and one, 0: none yet.
+struct Medium::Head {
+  std::uint64_t magic;
+  std::uint64_t version;
+  std::uint64_t values;  // bytes
+  std::uint64_t id[2];
+  std::uint64_t is_valid;  // what is before it is there
+  std::uint64_t cluster[2];
+  std::uint64_t last_write;
+  std::uint64_t reserved[7];
+};
+
+std::uint64_t Medium::bytes_behind(std::uint64_t values) {
+  static_assert(sizeof(Head) == 2 * kLineBytes);
+  return base::round_up(sizeof(Head) + values / kChunkBytes, pmem::kPageBytes);
+}
+
+Result<std::unique_ptr<Medium>> Medium::open(MediumPlace* place, std::span<std::byte> memory,
+                                             std::uint64_t values) {
+  BRECCIA_ASSERT(values % kChunkBytes == 0 && memory.size() == values + bytes_behind(values));
+  BRECCIA_TAKE(std::unique_ptr<pmem::Region> region, place->open(memory));
+  BRECCIA_ASSERT(region->size() == memory.size());
+  std::unique_ptr<Medium> medium(new Medium(std::move(region), memory, values));
+  BRECCIA_TRY(medium->load());
+  if (place->is_slow()) medium->thread_ = std::thread([of = medium.get()] { of->run(); });
+  return medium;
+}
+
+Medium::Medium(std::unique_ptr<pmem::Region> region, std::span<std::byte> memory,
+               std::uint64_t values)
+    : region_(std::move(region)), memory_(memory), values_(values) {}
+
+Medium::~Medium() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    is_over_ = true;
+  }
+  changed_.notify_all();
+  thread_.join();
+}
+
+Medium::Head* Medium::head() const { return reinterpret_cast<Head*>(memory_.data() + values_); }
+
+std::byte* Medium::class_of(std::uint64_t chunk) const {
+  BRECCIA_ASSERT(chunk < values_ / kChunkBytes);
+  return memory_.data() + values_ + sizeof(Head) + chunk;
+}
+
+Status Medium::load() {
+  if (region_->data() != memory_.data()) {
+    std::memcpy(memory_.data(), region_->data(), memory_.size());
+  }
+  if (head()->is_valid != kIsValid) return begin();
+  was_there_ = true;
+  if (head()->magic != kMagic || head()->version != kVersion) {
+    return Status::InvalidArgument("no file of a memory server, or one of another release");
+  }
+  if (head()->values != values_) {
+    return Status::InvalidArgument("the file has values of another size");
+  }
+  const std::span classes(class_of(0), values_ / kChunkBytes);
+  const bool are_classes = std::all_of(classes.begin(), classes.end(), [](std::byte one) {
+    return static_cast<std::uint32_t>(one) <= kSizeClasses;
+  });
+  return are_classes ? Status::OK() : Status::Corruption("chunks of a class that there is not");
+}
+
+/// It is there when all of its head is.
+Status Medium::begin() {
+  *head() = {.magic = kMagic,
+             .version = kVersion,
+             .values = values_,
+             .id = {base::draw_secret_word(), base::draw_secret_word()},
+             .is_valid = 0,
+             .cluster = {},
+             .last_write = 0,
+             .reserved = {}};
+  const Range all{values_, sizeof(Head)};
+  BRECCIA_TRY(persist(std::span(&all, 1)));
+  return keep(&head()->is_valid, kIsValid);
+}
+
+std::string Medium::id() const {
+  return fmt::format("{:016x}{:016x}", head()->id[0], head()->id[1]);
+}
+
+record::HashSeed Medium::cluster() const {
+  return {.start = head()->cluster[0], .factor = head()->cluster[1]};
+}
+
+/// The factor is odd, so it says that both are there.
+Status Medium::be_of(const record::HashSeed& cluster) {
+  BRECCIA_ASSERT(cluster.factor % 2 == 1);
+  BRECCIA_TRY(keep(&head()->cluster[0], cluster.start));
+  return keep(&head()->cluster[1], cluster.factor);
+}
+
+/// Stores a word, which is durable then.
+template <class T>
+Status Medium::keep(T* at, const T& value) {
+  *at = value;
+  note(static_cast<std::uint64_t>(reinterpret_cast<std::byte*>(at) - memory_.data()), sizeof *at);
+  return keep_all();
+}
+
+// ---- chunks ------------------------------------------------------------------------------------
+
+PoolImage Medium::values(std::uint64_t* last) {
+  *last = head()->last_write;
+  PoolImage image(values_ / kChunkBytes);
+  for (std::uint64_t chunk = 0; chunk < image.chunks().size(); ++chunk) {
+    if (*class_of(chunk) != std::byte{0}) take_values(chunk, &image, last);
+  }
+  return image;
+}
+
+void Medium::take_values(std::uint64_t chunk, PoolImage* image, std::uint64_t* last) const {
+  const auto size_class = static_cast<std::uint32_t>(*class_of(chunk)) - 1;
+  for (std::uint64_t i = 0; i < PoolImage::blocks_of(size_class); ++i) {
+    const Location block{.node = 0,
+                         .size_class = size_class,
+                         .line = PoolImage::line_of(size_class, {.chunk = chunk, .block = i})};
+    const auto bytes = memory_.subspan(block.offset(), block.bytes());
+    const auto view = whole_block(bytes);
+    if (view.has_value()) *last = std::max(*last, view->sequence);
+    const bool is_value = view.has_value() && !view->is_replaced && view->sequence > 0;
+    // What clients write there next is no value before it is told of, as its number is zero.
+    if (!is_value || !image->take(size_class, block.line)) wipe_block(bytes);
+  }
+}
+
+Status Medium::use_chunk(std::uint64_t chunk, std::uint32_t size_class) {
+  BRECCIA_ASSERT(size_class < kSizeClasses);
+  const auto now = static_cast<std::byte>(size_class + 1);
+  std::byte* const before = class_of(chunk);
+  if (*before == now) return Status::OK();
+  if (*before != std::byte{0}) {
+    for (std::uint64_t i = 0; i < PoolImage::blocks_of(size_class); ++i) {
+      const std::uint64_t offset =
+          PoolImage::line_of(size_class, {.chunk = chunk, .block = i}) * kLineBytes;
+      wipe_block(memory_.subspan(offset, sizeof(BlockHeader)));
+      note(offset, sizeof(BlockHeader));
+    }
+    // The class is there behind that.
+    BRECCIA_TRY(keep_all());
+  }
+  *before = now;
+  note(static_cast<std::uint64_t>(before - memory_.data()), 1);
+  return Status::OK();
+}
+
+void Medium::note_write(std::uint64_t sequence) {
+  if (sequence <= head()->last_write) return;
+  head()->last_write = sequence;
+  note(values_ + offsetof(Head, last_write), sizeof sequence);
+}
+
+// ---- on its way to the medium ------------------------------------------------------------------
+
+Status Medium::persist(std::span<const Range> ranges) const {
+  if (region_->data() != memory_.data()) {
+    for (const Range& one : ranges) copy_lines(region_->data(), memory_.data(), one);
+  }
+  return region_->persist(ranges);
+}
+
+Status Medium::tend() {
+  if (!take_outcome(false) || !failed_.ok() || noted_.empty()) return failed_;
+  const std::uint64_t through = noted();
+  handed_ = through;
+  if (!thread_.joinable()) {
+    failed_ = persist(noted_);
+    noted_.clear();
+    if (failed_.ok()) kept_ = through;
+    return failed_;
+  }
+  under_way_ = through;
+  {
+    const std::lock_guard lock(mutex_);
+    BRECCIA_ASSERT(!has_work_);
+    work_ = std::exchange(noted_, {});
+    has_work_ = true;
+  }
+  changed_.notify_all();
+  return Status::OK();
+}
+
+/// Of what is under way. False: it is so still.
+bool Medium::take_outcome(bool waits) {
+  if (under_way_ == 0) return true;
+  std::unique_lock lock(mutex_);
+  if (waits) changed_.wait(lock, [this] { return !has_work_; });
+  if (has_work_) return false;
+  failed_ = outcome_;
+  if (failed_.ok()) kept_ = under_way_;
+  under_way_ = 0;
+  return true;
+}
+
+Status Medium::keep_all() {
+  while (failed_.ok() && kept_ < noted()) {
+    BRECCIA_TRY(tend());
+    (void)take_outcome(true);
+  }
+  return failed_;
+}
+
+void Medium::run() {
+  std::unique_lock lock(mutex_);
+  while (true) {
+    changed_.wait(lock, [this] { return has_work_ || is_over_; });
+    if (!has_work_) return;
+    lock.unlock();
+    Status outcome = persist(work_);
+    lock.lock();
+    outcome_ = std::move(outcome);
+    has_work_ = false;
+    changed_.notify_all();
+  }
+}
+
+}  // namespace breccia::disagg

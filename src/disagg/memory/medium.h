@@ -1,0 +1,129 @@
+#pragma once
+
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "disagg/memory/pool_image.h"
+#include "pmem/region.h"
+#include "record/keyed_hash.h"
+
+namespace breccia::disagg {
+
+/// Where a medium's bytes lie.
+class MediumPlace {
+ public:
+  MediumPlace() = default;
+  virtual ~MediumPlace() = default;
+  MediumPlace(const MediumPlace&) = delete;
+  MediumPlace& operator=(const MediumPlace&) = delete;
+
+  /// A region as long as `memory`, whose bytes may be that memory.
+  /// Shape   `memory` is zero.
+  /// Errors  those of pmem's regions.
+  [[nodiscard]] virtual Result<std::unique_ptr<pmem::Region>> open(std::span<std::byte> memory) = 0;
+  /// The next open() finds zeros.
+  [[nodiscard]] virtual Status remove() = 0;
+  /// Whether a persist may take as long as a disk does.
+  [[nodiscard]] virtual bool is_slow() const = 0;
+};
+
+/// A file: persistent memory where its file system has that, or an ordinary one.
+[[nodiscard]] std::unique_ptr<MediumPlace> medium_in_file(const std::string& path);
+
+/// What a memory server has of values, kept where it outlives the server and a power cut: blocks
+/// as they are when it is told of them, the class of each chunk, and whose it is.
+///
+/// Of a line that nobody has told of the medium has zero, or what it was at any moment since: so a
+/// block there is believed if it is whole, has a write's number, and no mark (pool_on()). What it
+/// is told goes to the medium all together, while more is told: tend() begins that, and kept() says
+/// how far it has come. Where a persist takes as long as a disk's a thread waits for it.
+/// Owner   place and memory outlive it.
+/// Threads one owner; others may write into the memory.
+class Medium {
+ public:
+  /// What lies behind the values.
+  static std::uint64_t bytes_behind(std::uint64_t values);
+
+  /// What it has lies in `memory` then.
+  /// Shape   `memory` is zero: so many bytes of values, whole chunks, and bytes_behind() them.
+  /// Errors  InvalidArgument: it is no medium, or one of another size; those of
+  ///         MediumPlace::open().
+  static Result<std::unique_ptr<Medium>> open(MediumPlace* place, std::span<std::byte> memory,
+                                              std::uint64_t values);
+  ~Medium();
+  Medium(const Medium&) = delete;
+  Medium& operator=(const Medium&) = delete;
+
+  /// What it is known by; nobody else's.
+  [[nodiscard]] std::string id() const;
+  /// There was one before: what it has may be all that there is.
+  [[nodiscard]] bool was_there() const { return was_there_; }
+  /// Of which cluster it is; a factor of 0: of none yet.
+  [[nodiscard]] record::HashSeed cluster() const;
+  /// Durable on return.
+  [[nodiscard]] Status be_of(const record::HashSeed& cluster);
+
+  /// Which blocks values lie in; the others are wiped. And the last write that is known.
+  /// Cost    reads all chunks that were in use.
+  [[nodiscard]] PoolImage values(std::uint64_t* last);
+  /// Blocks of that class are to lie there, none is in use. Where others did their headers are
+  /// wiped, and that waits for the medium: bytes of a value are no block.
+  [[nodiscard]] Status use_chunk(std::uint64_t chunk, std::uint32_t size_class);
+
+  /// Bytes have changed that are to be kept.
+  void note(std::uint64_t offset, std::uint64_t bytes) { noted_.push_back({offset, bytes}); }
+  /// That write is known here.
+  void note_write(std::uint64_t sequence);
+  /// How much was noted so far, and how much of that is kept.
+  [[nodiscard]] std::uint64_t noted() const { return handed_ + noted_.size(); }
+  [[nodiscard]] std::uint64_t kept() const { return kept_; }
+  /// Begins to keep what was noted, if nothing is under way.
+  /// Errors  IOError, NoSpace: nothing is kept any more.
+  [[nodiscard]] Status tend();
+  /// Waits until all that was noted is kept.
+  /// Errors  tend()'s.
+  [[nodiscard]] Status keep_all();
+
+ private:
+  struct Head;
+
+  Medium(std::unique_ptr<pmem::Region> region, std::span<std::byte> memory, std::uint64_t values);
+  [[nodiscard]] Head* head() const;
+  [[nodiscard]] std::byte* class_of(std::uint64_t chunk) const;
+  template <class T>
+  [[nodiscard]] Status keep(T* at, const T& value);
+  Status load();
+  Status begin();
+  void take_values(std::uint64_t chunk, PoolImage* image, std::uint64_t* last) const;
+  [[nodiscard]] Status persist(std::span<const pmem::Range> ranges) const;
+  [[nodiscard]] bool take_outcome(bool waits);
+  void run();
+
+  const std::unique_ptr<pmem::Region> region_;
+  const std::span<std::byte> memory_;  // values, head and classes
+  const std::uint64_t values_;         // bytes
+  bool was_there_ = false;
+  std::vector<pmem::Range> noted_;
+  std::uint64_t handed_ = 0;  // before these
+  std::uint64_t kept_ = 0;
+  std::uint64_t under_way_ = 0;  // what the thread works on goes through this one; 0: it rests
+  Status failed_;
+
+  std::mutex mutex_;  // of what follows
+  std::condition_variable changed_;
+  std::vector<pmem::Range> work_;
+  bool has_work_ = false;
+  bool is_over_ = false;
+  Status outcome_;
+  std::thread thread_;  // none: persists do not wait
+};
+
+}  // namespace breccia::disagg

@@ -1,0 +1,95 @@
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/assert.h"
+#include "base/random.h"
+#include "disagg/memory/medium.h"
+#include "pmem/region.h"
+
+namespace breccia::disagg::testing {
+
+/// What a power cut leaves of a memory server: of what it has not persisted a line may be there as
+/// it was, as it is, or any of its words may be of either. So it is each time that its region goes.
+class SimDisk final : public MediumPlace {
+ public:
+  explicit SimDisk(base::Random* random) : random_(random) {}
+
+  Result<std::unique_ptr<pmem::Region>> open(std::span<std::byte> memory) override {
+    if (is_open_) return Status::Busy("somebody who is killed has it yet");
+    const bool is_new = bytes_.empty();
+    bytes_.resize(memory.size());
+    is_open_ = true;
+    return std::unique_ptr<pmem::Region>(new Open(this, memory, !is_new && random_->one_in(2)));
+  }
+  Status remove() override {
+    bytes_.clear();
+    ++removed_;
+    return Status::OK();
+  }
+  [[nodiscard]] bool is_slow() const override { return false; }
+  /// So many persists go well, and those behind them fail, until it is opened again.
+  void fail_behind(std::uint64_t persists) { left_ = persists; }
+  [[nodiscard]] bool has_failed() const { return left_ == 0; }
+  [[nodiscard]] std::uint64_t removed() const { return removed_; }
+
+ private:
+  static constexpr std::uint64_t kNever = ~std::uint64_t{0};
+
+  class Open final : public pmem::Region {
+   public:
+    /// `is_over`: the program's memory is the region's, as a file's is; else it is another one's.
+    Open(SimDisk* disk, std::span<std::byte> memory, bool is_over)
+        : disk_(disk), memory_(memory), own_(is_over ? 0 : memory.size()) {
+      std::memcpy(data(), disk_->bytes_.data(), memory_.size());
+    }
+    ~Open() override { disk_->cut_power(memory_); }
+
+    [[nodiscard]] pmem::RegionKind kind() const override { return pmem::RegionKind::kSim; }
+    [[nodiscard]] std::byte* data() override { return own_.empty() ? memory_.data() : own_.data(); }
+    [[nodiscard]] std::uint64_t size() const override { return memory_.size(); }
+    [[nodiscard]] Status persist(std::span<const pmem::Range> ranges) override {
+      if (disk_->left_ == 0) return Status::IOError("the disk is broken");
+      if (disk_->left_ != kNever) --disk_->left_;
+      for (const pmem::Range& one : ranges) {
+        std::memcpy(disk_->bytes_.data() + one.offset, data() + one.offset, one.bytes);
+      }
+      return Status::OK();
+    }
+
+   private:
+    SimDisk* const disk_;
+    const std::span<std::byte> memory_;
+    std::vector<std::byte> own_;
+  };
+
+  /// All lines are as they are, or as they were, or it is another draw for each.
+  void cut_power(std::span<const std::byte> memory) {
+    constexpr std::uint64_t kLine = 64, kWord = 8;
+    is_open_ = false;
+    left_ = kNever;
+    const std::uint64_t how = random_->below(3);
+    if (how == 0 || bytes_.empty()) return;
+    for (std::uint64_t at = 0; at < memory.size(); at += kLine) {
+      if (std::memcmp(bytes_.data() + at, memory.data() + at, kLine) == 0) continue;
+      const std::uint64_t line = how == 1 ? 1 : random_->below(3);
+      for (std::uint64_t word = at; word < at + kLine; word += kWord) {
+        const bool is_taken = line == 1 || (line == 2 && random_->one_in(2));
+        if (is_taken) std::memcpy(bytes_.data() + word, memory.data() + word, kWord);
+      }
+    }
+  }
+
+  base::Random* const random_;
+  std::vector<std::byte> bytes_;
+  bool is_open_ = false;
+  std::uint64_t left_ = kNever;
+  std::uint64_t removed_ = 0;
+};
+
+}  // namespace breccia::disagg::testing
