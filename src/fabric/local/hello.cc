@@ -1,8 +1,12 @@
 #include "fabric/local/hello.h"
 
+#include <fcntl.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
@@ -34,6 +38,25 @@ Result<sockaddr_un> address_of(const std::string& path) {
 
 Descriptor make_socket() {
   return Descriptor(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+/// Until it is closed others wait for that. Not open: then nobody waits.
+Descriptor lock_folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
+  Descriptor locked(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (!locked.is_open() || ::flock(locked.get(), LOCK_EX) != 0) return {};
+  return locked;
+}
+
+/// Whoever listened there was killed. Of a file that is no socket a connection says the same.
+bool was_left_behind(const sockaddr_un& address) {
+  struct stat file {};
+  if (::lstat(address.sun_path, &file) != 0 || !S_ISSOCK(file.st_mode)) return false;
+  const Descriptor probe = make_socket();
+  const auto* const to = reinterpret_cast<const sockaddr*>(&address);
+  return probe.is_open() && ::connect(probe.get(), to, sizeof address) != 0 &&
+         errno == ECONNREFUSED;
 }
 
 /// A socket whose other side has not listened yet is tried again: its queue may be full.
@@ -103,7 +126,14 @@ Result<Descriptor> listen_at(const std::string& path) {
   Descriptor socket = make_socket();
   if (!socket.is_open()) return failed("no socket for", path);
   const auto* const at = reinterpret_cast<const sockaddr*>(&address);
-  if (::bind(socket.get(), at, sizeof address) != 0) return failed("cannot listen at", path);
+  // One at a time in a folder, so that what nobody listens at is not about to be listened at.
+  const Descriptor folder = lock_folder_of(path);
+  bool is_bound = ::bind(socket.get(), at, sizeof address) == 0;
+  if (!is_bound && errno == EADDRINUSE && was_left_behind(address)) {
+    ::unlink(address.sun_path);
+    is_bound = ::bind(socket.get(), at, sizeof address) == 0;
+  }
+  if (!is_bound) return failed("cannot listen at", path);
   if (::listen(socket.get(), kBacklog) != 0) return failed("cannot listen at", path);
   return socket;
 }

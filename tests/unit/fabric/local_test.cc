@@ -47,6 +47,33 @@ class Ports {
 
 }  // namespace
 
+// Goal: the name of a port that was killed is had again, by one of those who want it; one that
+//   somebody listens at is not, nor is a file.
+// Mutation: a name that is taken from who listens there; a socket that is left is in the way.
+TEST(FabricLocal, NamesOfTheKilledAreFree) {
+  const testing::Folder folder{testing::Place::kDisk};
+  const std::string path = folder / "port";
+  {
+    // As a process that is killed leaves it.
+    auto left = listen_at(path);
+    ASSERT_TRUE(left.ok());
+  }
+  ASSERT_EQ(::access(path.c_str(), F_OK), 0);
+  auto first = LocalPort::open(path);
+  ASSERT_TRUE(first.ok()) << first.status().ToString();
+  EXPECT_TRUE(LocalPort::open(path).status().IsIOError());
+  auto other = LocalPort::open(folder / "other");
+  ASSERT_TRUE(other.ok());
+  const TimeUs soon = other.value()->now_us() + 1'000'000;
+  EXPECT_TRUE(other.value()->connect(first.value()->address(), soon).ok());
+  const std::string file = folder / "file";
+  const int made = ::open(file.c_str(), O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+  ASSERT_GE(made, 0);
+  ::close(made);
+  EXPECT_TRUE(LocalPort::open(file).status().IsIOError());
+  EXPECT_EQ(::access(file.c_str(), F_OK), 0);
+}
+
 // Goal: who sends and does not read is waited for as long as it was said, and what was handed over
 //   comes whole, in order, also where a part of it did not fit.
 // Method: both send into full sockets, one thread; then both read.
