@@ -196,7 +196,17 @@ class Worker {
 
 // ---- blows --------------------------------------------------------------------------------------
 
-enum class Blow : std::uint8_t { kKill, kStop, kKillIndexes, kHold, kCut, kLose, kSlow };
+enum class Blow : std::uint8_t {
+  kKill,
+  kStop,
+  kKillIndexes,
+  kHold,
+  kCut,
+  kLose,
+  kSlow,
+  kMemoryPower,
+  kAllPower
+};
 /// The last three are of networks.
 constexpr std::array kBlows = {Blow::kKill, Blow::kStop, Blow::kKillIndexes, Blow::kHold,
                                Blow::kCut,  Blow::kLose, Blow::kSlow};
@@ -206,14 +216,27 @@ constexpr std::array kNames = {"kill",
                                "coordinator that stands still",
                                "link that is cut",
                                "computer that is lost",
-                               "link that is slow"};
+                               "link that is slow",
+                               "power cut of memory servers",
+                               "power cut of all"};
 constexpr std::size_t kLocalBlows = 4;
+/// Where values are in files.
+constexpr std::array kFileBlows = {Blow::kMemoryPower, Blow::kAllPower, Blow::kKillIndexes,
+                                   Blow::kHold};
+
+Blow draw_blow(Meet meet, base::Random* random) {
+  if (meet == Meet::kFiles) return kFileBlows.at(random->below(kFileBlows.size()));
+  return kBlows.at(random->below(meet == Meet::kTcp ? kBlows.size() : kLocalBlows));
+}
+bool is_power(Blow blow) { return blow == Blow::kMemoryPower || blow == Blow::kAllPower; }
 /// The server does not come back, so another one comes.
 bool is_for_ever(Blow blow) {
   return blow == Blow::kKill || blow == Blow::kKillIndexes || blow == Blow::kLose;
 }
 /// One server at most is gone.
-bool is_one(Blow blow) { return blow != Blow::kKillIndexes && blow != Blow::kHold; }
+bool is_one(Blow blow) {
+  return blow != Blow::kKillIndexes && blow != Blow::kHold && !is_power(blow);
+}
 constexpr std::uint64_t kSlowBits = 4'000'000;
 
 /// Whom a blow hits: a server of one index, or of memory.
@@ -245,6 +268,7 @@ void begin(Blow blow, const Victim& victim, DisaggProcesses* processes) {
   if (blow == Blow::kKill) processes->kill(victim.process);
   if (blow == Blow::kStop) ::kill(victim.process, SIGSTOP);
   if (blow == Blow::kHold) processes->hold_coordinator(true);
+  if (is_power(blow)) processes->cut_power(blow == Blow::kAllPower);
   if (blow == Blow::kKillIndexes) {
     processes->kill(victim.hash);
     if (victim.ordered != victim.hash) processes->kill(victim.ordered);
@@ -298,7 +322,7 @@ void run_once(DisaggProcesses* processes, Meet meet, std::uint64_t run, std::uin
   }
   sleep_us(50'000 + random.below(100'000));
   const Victim victim = draw_victim(map, &random);
-  const Blow blow = kBlows.at(random.below(meet == Meet::kTcp ? kBlows.size() : kLocalBlows));
+  const Blow blow = draw_blow(meet, &random);
   begin(blow, victim, processes);
   // What was begun before it was there does not count.
   const TimeUs time = base::now_us();
@@ -366,16 +390,22 @@ ClusterConfig begin_child() {
   return config.take();
 }
 
+/// Empty: it keeps nothing.
+std::string own_file() {
+  const char* const file = std::getenv(kDisaggFile);
+  return file == nullptr ? "" : file;
+}
+
 const std::atomic<bool> g_never{false};
 
 }  // namespace
 
 // Children.
 TEST(DISABLED_DisaggServer, Coordinator) {
-  (void)disagg::run_coordinator(begin_child(), "", g_never);
+  (void)disagg::run_coordinator(begin_child(), own_file(), g_never);
 }
 TEST(DISABLED_DisaggServer, Memory) {
-  (void)disagg::run_memory_server(begin_child(), 64 << 20, "", g_never);
+  (void)disagg::run_memory_server(begin_child(), 64 << 20, own_file(), g_never);
 }
 TEST(DISABLED_DisaggServer, Index) { disagg::run_index_server(begin_child(), 10'000, g_never); }
 
@@ -436,6 +466,11 @@ TEST(DisaggProcess, ZooKeeper) { run_all(Meet::kZooKeeper, 75); }
 // Mutation: a question that is given to a server for as long as it may take in all fails within 20
 //   runs.
 TEST(DisaggProcess, Tcp) { run_all(Meet::kTcp, 75); }
+
+// Goal: the same where each value is on one server that keeps it in a file, and memory servers, or
+//   all servers, are killed at once and begin anew: nothing that was acknowledged is lost.
+// Mutation: as of DisaggPowerCut.
+TEST(DisaggProcess, Files) { run_all(Meet::kFiles, 75); }
 
 // Goal: the same with three shards, whose indexes move to processes that come.
 // Mutation: as of DisaggShards.IndexesMove.

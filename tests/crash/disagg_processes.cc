@@ -12,6 +12,7 @@
 #include <set>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include "base/assert.h"
 #include "base/clock.h"
@@ -45,10 +46,16 @@ bool has_indexes(const ClusterMap& map, const std::set<std::string>& members) {
          are_enough("hash-") && are_enough("ordered-");
 }
 
-/// Whether a memory server and its mirror are there, and have the same.
-bool has_two(const ClusterMap::Memory& one, const std::set<std::string>& members) {
-  return !one.is_lost && one.mirror.is_whole && members.contains(one.member) &&
-         members.contains(one.mirror.member);
+/// Whether memory servers are there, and their mirrors have the same, if there are to be such.
+bool has_memory(const ClusterMap& map, std::uint32_t copies, const std::set<std::string>& members) {
+  const auto is_there = [&](const ClusterMap::Memory& one) {
+    if (one.is_moved) return true;
+    const bool has_mirror = one.mirror.is_whole && members.contains(one.mirror.member);
+    return !one.is_lost && members.contains(one.member) && (copies == 1 || has_mirror);
+  };
+  const auto& all = map.memory;
+  if (all.empty()) return false;
+  return copies == 1 ? std::all_of(all.begin(), all.end(), is_there) : is_there(all.front());
 }
 
 }  // namespace
@@ -85,22 +92,29 @@ std::unique_ptr<DisaggProcesses> DisaggProcesses::make(Meet meet, std::uint32_t 
     all->zookeeper_ = std::make_unique<breccia::testing::ZooKeeperServer>();
     config.coordinator = "zookeeper:" + all->zookeeper_->hosts() + ";/breccia";
   } else {
-    all->coordinator_ = all->start("Coordinator");
+    const bool keeps = meet == Meet::kFiles;
+    all->coordinator_ = all->start("Coordinator", keeps ? all->folder_ / "coordinator.json" : "");
   }
-  for (int i = 0; i < 2; ++i) all->start("Memory");
+  if (meet == Meet::kFiles) config.copies = 1;
+  for (int i = 0; i < 2; ++i) {
+    const bool keeps = meet == Meet::kFiles;
+    all->start("Memory", keeps ? all->folder_ / ("values" + std::to_string(i)) : "");
+  }
   for (std::size_t i = 0; i < kIndexServers; ++i) all->start("Index");
   return all;
 }
 
 DisaggProcesses::~DisaggProcesses() {
-  for (const auto& [process, space] : all_) {
+  for (const auto& [process, child] : all_) {
     ::kill(process, SIGCONT);
     ::kill(process, SIGKILL);
     ::waitpid(process, nullptr, 0);
   }
 }
 
-pid_t DisaggProcesses::start(const std::string& what) {
+pid_t DisaggProcesses::start(const std::string& what) { return start(what, ""); }
+
+pid_t DisaggProcesses::start(const std::string& what, const std::string& own_file) {
   ClusterConfig config = config_;
   NetSpaces::Space space = 0;
   std::optional<NetSpaces::Within> there;
@@ -114,10 +128,30 @@ pid_t DisaggProcesses::start(const std::string& what) {
   const std::string file = folder_ / ("cluster" + std::to_string(files_++) + ".json");
   const Status written = config.write(file);
   EXPECT_TRUE(written.ok()) << written.ToString();
-  const pid_t process =
-      spawn_self("DISABLED_DisaggServer." + what, {std::string(kDisaggConfig) + "=" + file});
-  all_.emplace(process, space);
+  const pid_t process = spawn_self(
+      "DISABLED_DisaggServer." + what,
+      {std::string(kDisaggConfig) + "=" + file, std::string(kDisaggFile) + "=" + own_file});
+  all_.emplace(process, Child{.what = what, .file = own_file, .space = space});
   return process;
+}
+
+void DisaggProcesses::cut_power(bool of_all) {
+  std::vector<Child> cut;
+  std::vector<pid_t> processes;
+  for (const auto& [process, child] : all_) {
+    if (!of_all && child.what != "Memory") continue;
+    processes.push_back(process);
+    cut.push_back(child);
+  }
+  for (const pid_t process : processes) ::kill(process, SIGKILL);
+  for (const pid_t process : processes) {
+    ::waitpid(process, nullptr, 0);
+    all_.erase(process);
+  }
+  for (const Child& child : cut) {
+    const pid_t process = start(child.what, child.file);
+    if (child.what == "Coordinator") coordinator_ = process;
+  }
 }
 
 void DisaggProcesses::kill(pid_t process) {
@@ -133,12 +167,12 @@ void DisaggProcesses::hold_coordinator(bool stands) const {
 
 void DisaggProcesses::set_link(pid_t process, bool is_up) const {
   ASSERT_TRUE(spaces_ != nullptr && all_.contains(process));
-  EXPECT_TRUE(spaces_->set_link(all_.at(process), is_up));
+  EXPECT_TRUE(spaces_->set_link(all_.at(process).space, is_up));
 }
 
 void DisaggProcesses::set_speed(pid_t process, std::uint64_t bits) const {
   ASSERT_TRUE(spaces_ != nullptr && all_.contains(process));
-  EXPECT_TRUE(spaces_->set_speed(all_.at(process), bits));
+  EXPECT_TRUE(spaces_->set_speed(all_.at(process).space, bits));
 }
 
 ClusterMap DisaggProcesses::wait_until_whole(const std::string& name, std::string* seen) const {
@@ -152,8 +186,7 @@ ClusterMap DisaggProcesses::wait_until_whole(const std::string& name, std::strin
     for (const std::string& member : view->members) *seen += "\n" + member;
     const auto map = ClusterMap::decode(view->document);
     const bool is_whole = map.ok() && has_indexes(map.value(), view->members) &&
-                          !map.value().memory.empty() &&
-                          has_two(map.value().memory.front(), view->members);
+                          has_memory(map.value(), config_.copies, view->members);
     if (is_whole) return map.value();
   }
   return {};

@@ -3,9 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <condition_variable>
 #include <cstring>
 #include <filesystem>
+#include <mutex>
 #include <system_error>
+#include <thread>
 #include <utility>
 
 #include "base/assert.h"
@@ -25,6 +28,66 @@ constexpr std::uint64_t kMagic = 0x6d656d2d61636372;  // "rcca-mem"
 constexpr std::uint64_t kVersion = 1;
 constexpr std::uint64_t kIsValid = 1;
 
+/// It has done it when it is asked.
+class AtOnce final : public MediumWorker {
+ public:
+  void begin(std::function<Status()> work) override { outcome_ = work(); }
+  std::optional<Status> outcome(bool /*waits*/) override {
+    return std::exchange(outcome_, std::nullopt);
+  }
+
+ private:
+  std::optional<Status> outcome_;
+};
+
+/// A thread does it.
+class Beside final : public MediumWorker {
+ public:
+  ~Beside() override {
+    {
+      const std::lock_guard lock(mutex_);
+      is_over_ = true;
+    }
+    changed_.notify_all();
+    thread_.join();
+  }
+  void begin(std::function<Status()> work) override {
+    {
+      const std::lock_guard lock(mutex_);
+      BRECCIA_ASSERT(work_ == nullptr && !outcome_.has_value());
+      work_ = std::move(work);
+    }
+    changed_.notify_all();
+  }
+  std::optional<Status> outcome(bool waits) override {
+    std::unique_lock lock(mutex_);
+    if (waits) changed_.wait(lock, [this] { return outcome_.has_value(); });
+    return std::exchange(outcome_, std::nullopt);
+  }
+
+ private:
+  void run() {
+    std::unique_lock lock(mutex_);
+    while (true) {
+      changed_.wait(lock, [this] { return work_ != nullptr || is_over_; });
+      if (work_ == nullptr) return;
+      lock.unlock();
+      Status outcome = work_();
+      lock.lock();
+      work_ = nullptr;
+      outcome_ = std::move(outcome);
+      changed_.notify_all();
+    }
+  }
+
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  std::function<Status()> work_;  // the thread's until it is done
+  std::optional<Status> outcome_;
+  bool is_over_ = false;
+  std::thread thread_{[this] { run(); }};
+};
+
 class FilePlace final : public MediumPlace {
  public:
   explicit FilePlace(const std::string& path) : path_(path) {
@@ -40,7 +103,10 @@ class FilePlace final : public MediumPlace {
     std::filesystem::remove(path_, error);
     return error ? Status::IOError("cannot remove " + path_, error.message()) : Status::OK();
   }
-  [[nodiscard]] bool is_slow() const override { return !is_dax_; }
+  std::unique_ptr<MediumWorker> make_worker() override {
+    if (is_dax_) return std::make_unique<AtOnce>();
+    return std::make_unique<Beside>();
+  }
 
  private:
   const std::string path_;
@@ -84,25 +150,15 @@ Result<std::unique_ptr<Medium>> Medium::open(MediumPlace* place, std::span<std::
   BRECCIA_ASSERT(values % kChunkBytes == 0 && memory.size() == values + bytes_behind(values));
   BRECCIA_TAKE(std::unique_ptr<pmem::Region> region, place->open(memory));
   BRECCIA_ASSERT(region->size() == memory.size());
-  std::unique_ptr<Medium> medium(new Medium(std::move(region), memory, values));
+  std::unique_ptr<Medium> medium(
+      new Medium(std::move(region), place->make_worker(), memory, values));
   BRECCIA_TRY(medium->load());
-  if (place->is_slow()) medium->thread_ = std::thread([of = medium.get()] { of->run(); });
   return medium;
 }
 
-Medium::Medium(std::unique_ptr<pmem::Region> region, std::span<std::byte> memory,
-               std::uint64_t values)
-    : region_(std::move(region)), memory_(memory), values_(values) {}
-
-Medium::~Medium() {
-  if (!thread_.joinable()) return;
-  {
-    const std::lock_guard lock(mutex_);
-    is_over_ = true;
-  }
-  changed_.notify_all();
-  thread_.join();
-}
+Medium::Medium(std::unique_ptr<pmem::Region> region, std::unique_ptr<MediumWorker> worker,
+               std::span<std::byte> memory, std::uint64_t values)
+    : region_(std::move(region)), memory_(memory), values_(values), worker_(std::move(worker)) {}
 
 Medium::Head* Medium::head() const { return reinterpret_cast<Head*>(memory_.data() + values_); }
 
@@ -231,32 +287,20 @@ Status Medium::persist(std::span<const Range> ranges) const {
 
 Status Medium::tend() {
   if (!take_outcome(false) || !failed_.ok() || noted_.empty()) return failed_;
-  const std::uint64_t through = noted();
-  handed_ = through;
-  if (!thread_.joinable()) {
-    failed_ = persist(noted_);
-    noted_.clear();
-    if (failed_.ok()) kept_ = through;
-    return failed_;
-  }
-  under_way_ = through;
-  {
-    const std::lock_guard lock(mutex_);
-    BRECCIA_ASSERT(!has_work_);
-    work_ = std::exchange(noted_, {});
-    has_work_ = true;
-  }
-  changed_.notify_all();
-  return Status::OK();
+  under_way_ = handed_ = noted();
+  std::swap(work_, noted_);
+  noted_.clear();
+  worker_->begin([this] { return persist(work_); });
+  (void)take_outcome(false);
+  return failed_;
 }
 
 /// Of what is under way. False: it is so still.
 bool Medium::take_outcome(bool waits) {
   if (under_way_ == 0) return true;
-  std::unique_lock lock(mutex_);
-  if (waits) changed_.wait(lock, [this] { return !has_work_; });
-  if (has_work_) return false;
-  failed_ = outcome_;
+  auto outcome = worker_->outcome(waits);
+  if (!outcome.has_value()) return false;
+  failed_ = std::move(*outcome);
   if (failed_.ok()) kept_ = under_way_;
   under_way_ = 0;
   return true;
@@ -268,20 +312,6 @@ Status Medium::keep_all() {
     (void)take_outcome(true);
   }
   return failed_;
-}
-
-void Medium::run() {
-  std::unique_lock lock(mutex_);
-  while (true) {
-    changed_.wait(lock, [this] { return has_work_ || is_over_; });
-    if (!has_work_) return;
-    lock.unlock();
-    Status outcome = persist(work_);
-    lock.lock();
-    outcome_ = std::move(outcome);
-    has_work_ = false;
-    changed_.notify_all();
-  }
 }
 
 }  // namespace breccia::disagg

@@ -1,13 +1,12 @@
 #pragma once
 
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
-#include <mutex>
+#include <optional>
 #include <span>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "base/result.h"
@@ -16,6 +15,21 @@
 #include "record/keyed_hash.h"
 
 namespace breccia::disagg {
+
+/// Who does what may take as long as a disk does, one thing at a time.
+/// Threads one owner.
+class MediumWorker {
+ public:
+  MediumWorker() = default;
+  virtual ~MediumWorker() = default;
+  MediumWorker(const MediumWorker&) = delete;
+  MediumWorker& operator=(const MediumWorker&) = delete;
+
+  /// Shape   nothing is under way.
+  virtual void begin(std::function<Status()> work) = 0;
+  /// What came of it, once; none: it is under way still, which is not so if this waits.
+  [[nodiscard]] virtual std::optional<Status> outcome(bool waits) = 0;
+};
 
 /// Where a medium's bytes lie.
 class MediumPlace {
@@ -31,8 +45,8 @@ class MediumPlace {
   [[nodiscard]] virtual Result<std::unique_ptr<pmem::Region>> open(std::span<std::byte> memory) = 0;
   /// The next open() finds zeros.
   [[nodiscard]] virtual Status remove() = 0;
-  /// Whether a persist may take as long as a disk does.
-  [[nodiscard]] virtual bool is_slow() const = 0;
+  /// Who persists there: whoever owns the medium waits for persistent memory, and for no disk.
+  [[nodiscard]] virtual std::unique_ptr<MediumWorker> make_worker() = 0;
 };
 
 /// A file: persistent memory where its file system has that, or an ordinary one.
@@ -44,7 +58,7 @@ class MediumPlace {
 /// Of a line that nobody has told of the medium has zero, or what it was at any moment since: so a
 /// block there is believed if it is whole, has a write's number, and no mark (pool_on()). What it
 /// is told goes to the medium all together, while more is told: tend() begins that, and kept() says
-/// how far it has come. Where a persist takes as long as a disk's a thread waits for it.
+/// how far it has come.
 /// Owner   place and memory outlive it.
 /// Threads one owner; others may write into the memory.
 class Medium {
@@ -58,7 +72,7 @@ class Medium {
   ///         MediumPlace::open().
   static Result<std::unique_ptr<Medium>> open(MediumPlace* place, std::span<std::byte> memory,
                                               std::uint64_t values);
-  ~Medium();
+  ~Medium() = default;
   Medium(const Medium&) = delete;
   Medium& operator=(const Medium&) = delete;
 
@@ -95,7 +109,8 @@ class Medium {
  private:
   struct Head;
 
-  Medium(std::unique_ptr<pmem::Region> region, std::span<std::byte> memory, std::uint64_t values);
+  Medium(std::unique_ptr<pmem::Region> region, std::unique_ptr<MediumWorker> worker,
+         std::span<std::byte> memory, std::uint64_t values);
   [[nodiscard]] Head* head() const;
   [[nodiscard]] std::byte* class_of(std::uint64_t chunk) const;
   template <class T>
@@ -105,7 +120,6 @@ class Medium {
   void take_values(std::uint64_t chunk, PoolImage* image, std::uint64_t* last) const;
   [[nodiscard]] Status persist(std::span<const pmem::Range> ranges) const;
   [[nodiscard]] bool take_outcome(bool waits);
-  void run();
 
   const std::unique_ptr<pmem::Region> region_;
   const std::span<std::byte> memory_;  // values, head and classes
@@ -114,16 +128,11 @@ class Medium {
   std::vector<pmem::Range> noted_;
   std::uint64_t handed_ = 0;  // before these
   std::uint64_t kept_ = 0;
-  std::uint64_t under_way_ = 0;  // what the thread works on goes through this one; 0: it rests
-  Status failed_;
-
-  std::mutex mutex_;  // of what follows
-  std::condition_variable changed_;
+  std::uint64_t under_way_ = 0;  // what the worker does goes through this one; 0: it rests
   std::vector<pmem::Range> work_;
-  bool has_work_ = false;
-  bool is_over_ = false;
-  Status outcome_;
-  std::thread thread_;  // none: persists do not wait
+  Status failed_;
+  // Ends first, as it uses the others.
+  const std::unique_ptr<MediumWorker> worker_;
 };
 
 }  // namespace breccia::disagg

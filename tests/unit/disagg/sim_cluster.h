@@ -101,7 +101,11 @@ class SimCluster {
   /// without mirrors it ends when the cluster has it as lost.
   void add_memory_server() {
     SimDisk* disk = nullptr;
-    if (options_.has_disks) disk = disks_.emplace_back(new SimDisk(&net_.random())).get();
+    if (options_.has_disks) {
+      constexpr TimeUs kSlowUs = 2000;
+      const TimeUs longest_us = net_.random().one_in(2) ? kSlowUs : 0;
+      disk = disks_.emplace_back(new SimDisk(&net_, longest_us)).get();
+    }
     start_memory_server(disk);
   }
   /// One on a new node that has the disk of one that was killed.

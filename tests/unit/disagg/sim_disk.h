@@ -2,7 +2,9 @@
 
 #include <cstdint>
 #include <cstring>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -10,6 +12,7 @@
 #include "base/assert.h"
 #include "base/random.h"
 #include "disagg/memory/medium.h"
+#include "fabric/sim/net.h"
 #include "pmem/region.h"
 
 namespace breccia::disagg::testing {
@@ -18,7 +21,9 @@ namespace breccia::disagg::testing {
 /// it was, as it is, or any of its words may be of either. So it is each time that its region goes.
 class SimDisk final : public MediumPlace {
  public:
-  explicit SimDisk(base::Random* random) : random_(random) {}
+  /// `longest_us`: of a persist, by the net's clock; 0: it takes no time.
+  SimDisk(fabric::sim::Net* net, fabric::TimeUs longest_us)
+      : net_(net), random_(&net->random()), longest_us_(longest_us) {}
 
   Result<std::unique_ptr<pmem::Region>> open(std::span<std::byte> memory) override {
     if (is_open_) return Status::Busy("somebody who is killed has it yet");
@@ -32,7 +37,7 @@ class SimDisk final : public MediumPlace {
     ++removed_;
     return Status::OK();
   }
-  [[nodiscard]] bool is_slow() const override { return false; }
+  std::unique_ptr<MediumWorker> make_worker() override { return std::make_unique<Slow>(this); }
   /// So many persists go well, and those behind them fail, until it is opened again.
   void fail_behind(std::uint64_t persists) { left_ = persists; }
   [[nodiscard]] bool has_failed() const { return left_ == 0; }
@@ -68,6 +73,26 @@ class SimDisk final : public MediumPlace {
     std::vector<std::byte> own_;
   };
 
+  /// What is to be done happens all at once when its time is over, or somebody waits.
+  class Slow final : public MediumWorker {
+   public:
+    explicit Slow(SimDisk* disk) : disk_(disk) {}
+    void begin(std::function<Status()> work) override {
+      work_ = std::move(work);
+      due_ = disk_->net_->now_us();
+      if (disk_->longest_us_ > 0) due_ += disk_->random_->below(disk_->longest_us_);
+    }
+    std::optional<Status> outcome(bool waits) override {
+      if (!waits && disk_->net_->now_us() < due_) return std::nullopt;
+      return std::exchange(work_, nullptr)();
+    }
+
+   private:
+    SimDisk* const disk_;
+    std::function<Status()> work_;
+    fabric::TimeUs due_ = 0;
+  };
+
   /// All lines are as they are, or as they were, or it is another draw for each.
   void cut_power(std::span<const std::byte> memory) {
     constexpr std::uint64_t kLine = 64, kWord = 8;
@@ -85,7 +110,9 @@ class SimDisk final : public MediumPlace {
     }
   }
 
+  fabric::sim::Net* const net_;
   base::Random* const random_;
+  const fabric::TimeUs longest_us_;
   std::vector<std::byte> bytes_;
   bool is_open_ = false;
   std::uint64_t left_ = kNever;
