@@ -100,9 +100,10 @@ void say(const Setting& setting, const Rebuild& rebuild, const Figure& writes) {
   if (!setting.json) {
     fmt::print(
         "{:<22} {:>2} clients: {} keys in {:.3f} s: {:10.0f} keys/s, where {:.0f} can be read; "
-        "{} writes meanwhile, p50 {:.1f} us, p99 {:.1f} us\n",
+        "{} writes meanwhile, p50 {:.1f} us, p99 {:.1f} us, max {:.1f} us\n",
         rebuild.name, setting.clients, setting.keys, rebuild.seconds, per_sec,
-        rebuild.read_keys_per_sec, writes.ns.count(), writes.us(50), writes.us(99));
+        rebuild.read_keys_per_sec, writes.ns.count(), writes.us(50), writes.us(99),
+        1e-3 * static_cast<double>(writes.ns.max()));
     return;
   }
   nlohmann::json row = row_of(setting, rebuild.name);
@@ -111,7 +112,8 @@ void say(const Setting& setting, const Rebuild& rebuild, const Figure& writes) {
               {"read_keys_per_sec", rebuild.read_keys_per_sec},
               {"writes", writes.ns.count()},
               {"write_p50_us", writes.us(50)},
-              {"write_p99_us", writes.us(99)}});
+              {"write_p99_us", writes.us(99)},
+              {"write_max_us", 1e-3 * static_cast<double>(writes.ns.max())}});
   fmt::print("{}\n", row.dump());
 }
 

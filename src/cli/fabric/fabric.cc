@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cli/commands.h"
+#include "cli/fabric/lose.h"
 #include "cli/fabric/status.h"
 #include "cli/fabric/up.h"
 #include "console/console.h"
@@ -15,6 +16,7 @@
 #include "console/network_flags.h"
 #include "disagg/cluster_servers.h"
 #include "disagg/key_id.h"
+#include "disagg/location.h"
 
 namespace breccia::cli {
 
@@ -37,6 +39,8 @@ struct FabricFlags {
   std::uint32_t shards = 1;
   bool local = false;
   bool json = false;
+  std::uint32_t node = 0;
+  bool yes = false;
 };
 
 using Flags = std::shared_ptr<FabricFlags>;
@@ -141,6 +145,26 @@ console::Command add_status(console::App* parent) {
           }};
 }
 
+Status run_lose(const FabricFlags& flags) {
+  BRECCIA_TAKE(const auto config, flags.network.read(flags.config));
+  return fabric::lose(config, flags.node, flags.yes);
+}
+
+console::Command add_lose(console::App* parent) {
+  const auto flags = std::make_shared<FabricFlags>();
+  console::App* app = parent->add_subcommand(
+      "lose", "Give up a memory server that is waited for, and what its file has");
+  add_config(app, flags);
+  app->add_option("--number", flags->node, "Of the memory server, as `status` has it")
+      ->range(0, disagg::kNodesMax - 1)
+      ->required();
+  app->add_flag("--yes", flags->yes, "Its values are lost for good");
+  return {app, [flags] {
+            return code_of("the server is not given up", run_lose(*flags),
+                           "breccia fabric status --config");
+          }};
+}
+
 }  // namespace
 
 console::Command add_fabric(console::App* parent) {
@@ -151,7 +175,7 @@ console::Command add_fabric(console::App* parent) {
 }
 
 std::vector<console::Command> add_fabric_commands(console::App* parent) {
-  std::vector<console::Command> all = {add_up(parent), add_status(parent)};
+  std::vector<console::Command> all = {add_up(parent), add_status(parent), add_lose(parent)};
   const auto add = [&](const char* name, const char* help, const auto& add_flags, const auto& run) {
     const auto flags = std::make_shared<FabricFlags>();
     console::App* app = parent->add_subcommand(name, help);

@@ -205,4 +205,58 @@ TEST(DisaggPowerCut, MirroredMemoryIsLinearizable) {
   EXPECT_TRUE(seen.removed > 0 || seen.seeds < kMany);
 }
 
+// Goal: who had an index before memory servers came back is believed no longer when the next one
+//   acknowledges writes, though it has heard of nothing yet, as have clients.
+// Method: hash server and a client are cut off from the coordinator about when a memory server
+//   comes back; another client writes keys that nobody has asked for.
+// Mutation: an index that is taken while a member is left that had it before.
+TEST(DisaggPowerCut, IndexesOfBeforeAreNotBelieved) {
+  set_log_level(LogLevel::kError);
+  int asked = 0;
+  const auto seeds = breccia::testing::seeds_to_run(100);
+  for (const std::uint64_t seed : seeds) {
+    SCOPED_TRACE(breccia::testing::replay_command(seed));
+    SimCluster cluster(seed, {}, {.session_us = kSession, .has_disks = true});
+    Net& net = cluster.net();
+    cluster.add_seat(Role::kHash);
+    cluster.add_seat(Role::kOrdered);
+    std::string last;  // key that was acknowledged
+    bool is_over = false;
+    const Net::Node reader = cluster.add_client([&](Client* client) {
+      while (!is_over) {
+        const std::string key = last;
+        std::string value;
+        const Status status =
+            key.empty() ? Status() : client->get(key, &value, net.now_us() + kSession);
+        EXPECT_FALSE(status.IsNotFound()) << key;
+        asked += status.ok() && !key.empty() ? 1 : 0;
+        net.sleep(20);
+      }
+    });
+    cluster.add_client([&](Client* client) {
+      for (int i = 0; !is_over; ++i) {
+        const std::string key = "key" + std::to_string(i);
+        if (client->put(key, "value", cluster.late()).ok()) last = key;
+      }
+    });
+    const Net::Node node = net.add_node();
+    net.start(node, [&] {
+      const ClusterMap map = wait_until_whole(&cluster, node);
+      const Net::Node hash = cluster.node_of(map.shards.front().hash.member);
+      const Net::Node memory = cluster.node_of(map.memory.front().member);
+      net.kill(memory);
+      cluster.restart_memory_server(memory);
+      net.sleep(kSession / 2 + net.random().below(kSession));
+      for (const Net::Node one : {hash, reader}) net.cut(one, cluster.coordinator_node());
+      net.sleep(4 * kSession);
+      for (const Net::Node one : {hash, reader}) net.heal(one, cluster.coordinator_node());
+      (void)wait_until_whole(&cluster, node);
+      is_over = true;
+    });
+    cluster.run();
+    if (::testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(asked, 0);
+}
+
 }  // namespace breccia::disagg
