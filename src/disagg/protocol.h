@@ -49,13 +49,15 @@ enum class Ask : std::uint8_t {
             //   mirror: blocks whose writes the shard's hash server has taken
   kRetire,  // (shard: 4; slot: 8, sequence: 8, each) -> (); of the same: blocks that were replaced
             //   by that write of the shard, if they have none of a later one, or another shard's
-            //   key, by now
+            //   key, by now; a medium has that by and by
   kValues,  // (shard: 4, seeds: KeySeeds, line: 8) -> (the next one: 8, 0: there are no more,
             //   sequence of the last write that it was told of: 8, ValueEntry each); of a memory
             //   server: which values of the shard's keys lie there, from a line on
   kAgree,   // (shard: 4, line: 8, the next one: 8, 0: there are no more; slot: 8, generation: 4,
             //   sequence: 8, each) -> (); of a mirror: what kValues has told of its server, who
             //   made nothing else known of the shard's keys in the lines between
+  kSettle,  // (shard: 4) -> (); of a memory server or a mirror: all that it was told before that is
+            //   on its medium
 };
 /// Of answers, in a message's kind.
 constexpr std::uint8_t kAnswerBit = 0x80;

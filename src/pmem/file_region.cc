@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <condition_variable>
+#include <filesystem>
 #include <mutex>
 #include <span>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -319,6 +321,16 @@ Result<std::unique_ptr<Region>> open_file_region_over(const std::string& path,
   FileRegionOptions options = default_file_region_options(memory.size());
   options.memory = memory;
   return open_file_region_on(real_disk(), path, memory.size(), options);
+}
+
+/// Without the log the region would be damaged, so the log goes last.
+Status remove_region(const std::string& path) {
+  for (const std::string& one : {path, redo_path(path)}) {
+    std::error_code error;
+    std::filesystem::remove(one, error);
+    if (error) return Status::IOError("cannot remove " + one, error.message());
+  }
+  return real_disk()->sync_folder_of(path);
 }
 
 }  // namespace breccia::pmem

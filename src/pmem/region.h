@@ -83,6 +83,11 @@ Result<std::unique_ptr<Region>> open_file_region(const std::string& path, std::u
 Result<std::unique_ptr<Region>> open_file_region_over(const std::string& path,
                                                       std::span<std::byte> memory);
 
+/// Removes a region, and its redo log, if there is one; the next open of that path finds none.
+/// Errors  IOError: it may be there.
+/// Shape   nobody has it open.
+[[nodiscard]] Status remove_region(const std::string& path);
+
 /// True if `path` (an existing folder) lies on a file system whose files can be mapped with DAX.
 bool supports_dax(const std::string& path);
 

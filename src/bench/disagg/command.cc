@@ -181,6 +181,8 @@ void add_flags(console::App* app, DisaggFlags* flags) {
   app->add_option("--memory_servers", flags->memory_servers, "Servers that values lie in")
       ->range(1, 16)
       ->capture_default_str();
+  app->add_option("--keep", flags->keep,
+                  "A folder: memory servers keep values in files there; without it in none");
   app->add_option("--shards", flags->shards,
                   "That keys are divided into, with two index servers each")
       ->range(1, breccia::disagg::kShardsMax)

@@ -19,6 +19,7 @@ nlohmann::json row_of(const Setting& setting, const std::string& name) {
           {"clients", setting.clients},
           {"memory_servers", setting.memory_servers},
           {"shards", setting.shards},
+          {"is_kept", setting.is_kept},
           {"keys", setting.keys},
           {"key_size", setting.key_bytes},
           {"value_size", setting.value_bytes},

@@ -45,6 +45,7 @@ struct Setting {
   std::uint32_t clients = 0;
   std::uint32_t memory_servers = 0;
   std::uint32_t shards = 1;
+  bool is_kept = false;  // in memory servers' files
   std::uint64_t keys = 0;
   std::uint64_t key_bytes = 0;
   std::uint32_t value_bytes = 0;

@@ -17,6 +17,7 @@ struct DisaggFlags {
   std::string workloads = "basic,batches,rebuild,rebuild_reads";
   std::uint32_t memory_servers = 2;
   std::uint32_t shards = 1;
+  std::string keep;  // a folder for memory servers' files; empty: they keep nothing
   double seconds = 1;
   std::uint64_t requests = 200'000;  // of each client in a workload of YCSB
   std::uint32_t rounds = 5;

@@ -1,5 +1,6 @@
 #include "bench/disagg/nodes.h"
 
+#include <fmt/format.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -42,6 +43,8 @@ Nodes::~Nodes() {
     stop(one.ordered_thread.get());
     stop(one.hash_thread.get());
   }
+  memory_.clear();
+  for (const auto& file : files_) (void)file->remove();
 }
 
 void Nodes::stop(Served* served) {
@@ -84,7 +87,13 @@ Status Nodes::make() {
     MemoryServer::Options options;
     options.member = ports_.back()->address();
     options.bytes = (bytes / chunk + 2) * chunk;
+    if (!options_.keep.empty()) {
+      files_.push_back(medium_in_file(fmt::format("{}/bench-values-{}", options_.keep, node)));
+      BRECCIA_TRY(files_.back()->remove());
+      options.place = files_.back().get();
+    }
     BRECCIA_TAKE(auto server, MemoryServer::make(ports_.back().get(), options));
+    const std::string medium = server->medium() == nullptr ? "" : server->medium()->id();
     memory_.push_back(std::move(server));
     map_.memory.push_back({.node = node,
                            .member = options.member,
@@ -92,7 +101,8 @@ Status Nodes::make() {
                            .bytes = options.bytes,
                            .is_in_use = true,
                            .is_lost = false,
-                           .mirror = {}});
+                           .mirror = {},
+                           .medium = medium});
   }
   // Seven tenths full at most.
   const std::uint64_t keys = options_.keys / options_.shards;

@@ -31,6 +31,7 @@ class Nodes {
     std::uint64_t keys = 0;                  // that there are at most
     std::uint64_t block_bytes = 0;           // of a key with its value
     std::uint32_t memory_servers = 2;
+    std::string keep;          // a folder for memory servers' files, which are removed; empty: none
     std::uint32_t shards = 1;  // one, unless the indexes are those of a store
     Indexes indexes = Indexes::kBoth;
     Watch* hash_watch = nullptr;  // on the hash server's port, if it is wanted
@@ -89,6 +90,7 @@ class Nodes {
   int next_port_ = 0;
   std::uint32_t bucket_bits_ = 0;
   std::vector<std::unique_ptr<fabric::Port>> ports_;
+  std::vector<std::unique_ptr<breccia::disagg::MediumPlace>> files_;
   std::vector<std::unique_ptr<breccia::disagg::MemoryServer>> memory_;
   std::unique_ptr<OrderedAlone> alone_;
   std::atomic<bool> is_rebuilt_{false};

@@ -202,7 +202,7 @@ std::vector<console::Command> add_fabric_commands(console::App* parent) {
         add_memory(one, flags);
         one->add_option("--file", flags->file,
                         "Where values are kept, so that they outlive it: on persistent memory or a "
-                        "disk; on a disk a write waits for two syncs");
+                        "disk; on a disk a write waits for a sync");
       },
       [](const FabricFlags& flags) {
         return serve(flags, [&](const disagg::ClusterConfig& config) {

@@ -447,11 +447,13 @@ Status HashServer::note_logged(WireReader answer) {
 /// there is another hash server, hits nobody else's block. And only what is committed is, or where
 /// both indexes are lost neither of the two values is there.
 ///
-/// A medium's server is told of them, and keeps them before it answers: what a power cut leaves of
-/// a deleted key's value would be there again.
+/// A medium's server is told of them. A value that was replaced is known by its number, but none is
+/// higher than a deleted one's: so before such a mark is told media have all those before it, or a
+/// power cut may leave it there and an older value without one; and before it is done they have it.
 void HashServer::mark() {
   marking_.tend();
   if (!marking_.is_over()) return;
+  if (std::exchange(are_deletions_told_, false) && !settle(&marking_)) return;
   if (marking_through_ > marked_) {
     marked_ = marking_through_;
     mark_again_ = 0;
@@ -459,14 +461,17 @@ void HashServer::mark() {
   if (marked_ >= known() || port_->now_us() < mark_again_) return;
   Marks marks;
   const std::uint64_t through = markable(&marks);
+  if (marks.are_deletions && !settle(&marking_)) return;
   const bool are_all = write_marks(marks, through);
   // With the next turn, if this one was full; else somebody is waited for.
   const bool was_full = through == marked_ + kMarksAtOnce;
   mark_again_ = port_->now_us() + (are_all && was_full ? 0 : options_.again_us);
   if (are_all) {
     marking_through_ = through;
+    are_deletions_told_ = marks.are_deletions && !marks.told.empty();
+    for (const auto& [node, news] : marks.told) unsettled_.insert(node);
     marking_.begin(Ask::kRetire, std::move(marks.told));
-    if (marking_.is_over()) marked_ = through;
+    if (marking_.is_over() && !are_deletions_told_) marked_ = through;
   }
   if (marked_ >= known()) mark_again_ = 0;
 }
@@ -485,6 +490,32 @@ bool HashServer::write_marks(const Marks& marks, std::uint64_t through) {
     }
   }
   return are_all;
+}
+
+/// False: it is under way that media have all marks that were told.
+bool HashServer::settle(Telling* by) {
+  if (!unsettled_.empty()) by->begin(Ask::kSettle, take_unsettled());
+  return by->is_over();
+}
+
+/// Another hash server may have told any of them.
+void HashServer::note_unsettled() {
+  for (const ClusterMap::Memory& one : map_.memory) {
+    if (!one.is_lost && one.has_medium()) unsettled_.insert(one.node);
+  }
+}
+
+Telling::News HashServer::take_unsettled() {
+  Telling::News news;
+  for (const std::uint32_t node : std::exchange(unsettled_, {})) {
+    Telling::news_for(node, shard_, &news);
+  }
+  return news;
+}
+
+bool HashServer::has_media() const {
+  return std::any_of(map_.memory.begin(), map_.memory.end(),
+                     [](const auto& one) { return !one.is_lost && one.has_medium(); });
 }
 
 bool HashServer::has_medium(std::uint32_t node) const {
@@ -507,14 +538,18 @@ bool HashServer::mark(std::uint32_t node, std::span<const std::uint64_t> offsets
   return are_all;
 }
 
-/// Through which write blocks can be marked now, and what is to be written.
+/// Through which write blocks can be marked now, and what is to be written, or told: of deletions,
+/// or of other writes, if there are media.
 std::uint64_t HashServer::markable(Marks* marks) const {
+  const bool are_apart = has_media();
   std::uint64_t through = marked_;
   const std::size_t first = waiting_.size() - (last_ - marked_);
   for (std::size_t i = first; i < waiting_.size() && i < first + kMarksAtOnce; ++i) {
     const Waiting& one = waiting_[i];
     BRECCIA_ASSERT(one.write.sequence == through + 1);
     if (one.write.sequence > known() || !one.before.has_value()) break;
+    if (through == marked_) marks->are_deletions = are_apart && one.write.slot == 0;
+    if (are_apart && marks->are_deletions != (one.write.slot == 0)) break;
     const Location block = location_in(*one.before);
     if (*one.before != 0 && !memory_.is_lost(block.node)) {
       if (memory_.find_all(block.node).empty()) break;
@@ -597,6 +632,7 @@ Status HashServer::begin(WireReader answer) {
 /// are in an index before they know.
 void HashServer::end_writes_of_before(WireReader last) {
   Telling::News committed;
+  const bool are_apart = has_media();
   while (last.left() > 0) {
     const auto one = last.take<LastWrite>();
     const Location block = location_in(one.slot), before = location_in(one.replaced);
@@ -607,15 +643,32 @@ void HashServer::end_writes_of_before(WireReader last) {
           .add(one.sequence);
     }
     if (!is_block(before)) continue;
-    Telling::news_for(before.node, shard_, &retired_).add(one.replaced).add(one.sequence);
+    const bool is_deletion = are_apart && one.slot == 0;
+    if (marks_of_before_.empty() || marks_of_before_.back().are_deletions != is_deletion) {
+      marks_of_before_.emplace_back().are_deletions = is_deletion;
+    }
+    Telling::news_for(before.node, shard_, &marks_of_before_.back().told)
+        .add(one.replaced)
+        .add(one.sequence);
   }
   has_ended_before_ = false;
+  note_unsettled();
   telling_.begin(Ask::kCommit, std::move(committed));
 }
 
 void HashServer::go_on_with_writes_of_before() {
   BRECCIA_ASSERT(!has_ended_before_ && telling_.is_over());
-  if (!retired_.empty()) return telling_.begin(Ask::kRetire, std::exchange(retired_, {}));
+  // As mark() does; somebody may see deletions from here on.
+  const bool is_last = marks_of_before_.empty();
+  if ((is_last || marks_of_before_.front().are_deletions) && !settle(&telling_)) return;
+  if (!is_last) {
+    Telling::News told = std::move(marks_of_before_.front().told);
+    marks_of_before_.pop_front();
+    for (const auto& [node, news] : told) {
+      if (has_medium(node)) unsettled_.insert(node);
+    }
+    return telling_.begin(Ask::kRetire, std::move(told));
+  }
   has_ended_before_ = true;
   table_->set_watermark(applied_);
 }
@@ -723,6 +776,7 @@ Status HashServer::gather_from_memory() {
   }
   last_ = committing_ = committed_ = logged_ = marked_ = applied_ = build_->last() + kWritesLost;
   table_->set_watermark(applied_);
+  note_unsettled();
   has_begun_ = is_whole_ = true;
   build_.reset();
   return Status::OK();

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -111,10 +112,15 @@ class HashServer final : public IndexServer {
   /// Of blocks, by node.
   struct Marks {
     std::map<std::uint32_t, std::vector<std::uint64_t>> written;  // where they go
-    Telling::News told;  // to servers with media, which are to keep them
+    Telling::News told;                                           // to servers with media
+    bool are_deletions = false;  // or the others; if there are media
   };
   std::uint64_t markable(Marks* marks) const;
   [[nodiscard]] bool has_medium(std::uint32_t node) const;
+  [[nodiscard]] bool has_media() const;
+  [[nodiscard]] bool settle(Telling* by);
+  void note_unsettled();
+  [[nodiscard]] Telling::News take_unsettled();
   [[nodiscard]] bool write_marks(const Marks& marks, std::uint64_t through);
   bool mark(std::uint32_t node, std::span<const std::uint64_t> offsets, fabric::TimeUs until);
   void apply_through(std::uint64_t sequence);
@@ -159,6 +165,8 @@ class HashServer final : public IndexServer {
   std::uint64_t committed_ = 0;        // through this one they know them
   std::uint64_t logged_ = 0;           // through this one the ordered server has them
   std::uint64_t marking_through_ = 0;  // through this one they are told to
+  bool are_deletions_told_ = false;    // which media are to have before they are done
+  std::set<std::uint32_t> unsettled_;  // nodes whose media may not have marks that were told
   std::uint64_t marked_ = 0;           // through this one blocks say that they are replaced
   std::uint64_t applied_ = 0;          // through this one the buckets have them
   fabric::TimeUs mark_again_ = 0;
@@ -172,7 +180,7 @@ class HashServer final : public IndexServer {
   std::size_t put_ = 0;           // so many of them are in the buckets
   WrittenKeys written_;           // while it was built
   bool has_ended_before_ = true;  // memory servers know of all writes of the hash server before
-  Telling::News retired_;         // by these, that they are to be told yet
+  std::deque<Marks> marks_of_before_;   // of these, that memory servers are to be told yet
   std::unique_ptr<MemoryBuild> build_;  // from memory servers; null: it is not
 };
 

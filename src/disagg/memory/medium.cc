@@ -7,7 +7,6 @@
 #include <cstring>
 #include <filesystem>
 #include <mutex>
-#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -98,11 +97,7 @@ class FilePlace final : public MediumPlace {
     return is_dax_ ? pmem::open_dax_region(path_, memory.size())
                    : pmem::open_file_region_over(path_, memory);
   }
-  Status remove() override {
-    std::error_code error;
-    std::filesystem::remove(path_, error);
-    return error ? Status::IOError("cannot remove " + path_, error.message()) : Status::OK();
-  }
+  Status remove() override { return pmem::remove_region(path_); }
   std::unique_ptr<MediumWorker> make_worker() override {
     if (is_dax_) return std::make_unique<AtOnce>();
     return std::make_unique<Beside>();

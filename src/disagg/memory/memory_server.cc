@@ -202,7 +202,9 @@ std::optional<WireWriter> MemoryServer::answer(const Answers::Asker& asker, Ask 
     case Ask::kCommit:
       return is_of_epoch ? when_kept(asker, commit(question)) : other_epoch();
     case Ask::kRetire:
-      return is_of_epoch ? when_kept(asker, retire(question)) : other_epoch();
+      return is_of_epoch ? retire(question) : other_epoch();
+    case Ask::kSettle:
+      return is_of_epoch ? when_kept(asker, answer_of(Code::kOk)) : other_epoch();
     case Ask::kValues:
       return is_of_epoch && mirror_ == nullptr ? values(question) : other_epoch();
     case Ask::kAgree:

@@ -32,8 +32,9 @@ enum class Blow : std::uint8_t {
   kAll,         // and indexes
   kBrokenDisk,  // which takes no more
   kOneOfTwo,    // server and mirror go, and one of them is never seen again
+  kHashFirst,   // a hash server goes, and memory when another one has its place
 };
-constexpr std::uint64_t kBlows = 6;
+constexpr std::uint64_t kBlows = 7;
 
 struct Seen {
   std::size_t seeds = 0;
@@ -82,6 +83,11 @@ class PowerCuts {
         return cut_power(flat(all));
       case Blow::kBrokenDisk:
         return cluster_->disk_of(one)->fail_behind(net_.random().below(5));
+      case Blow::kHashFirst:
+        net_.kill(cluster_->node_of(map.shards.front().hash.member));
+        cluster_->add_seat(Role::kHash);
+        net_.sleep(kSession + net_.random().below(kSession));
+        return cut_power(flat(all));
       case Blow::kOneOfTwo:
         if (some.size() == 1) return cut_power({one});
         net_.kill(some[0]);
