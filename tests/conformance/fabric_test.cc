@@ -1,6 +1,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <string>
 #include <vector>
@@ -287,6 +288,76 @@ TEST_P(FabricConformance, SeveralPeersAtOnce) {
       for (const PeerId peer : peers) say_end(port, peer);
     };
     world->run({serve_own(1), serve_own(2), client});
+  });
+}
+
+// Goal: of several peers of one call one that has died takes nothing from the others: these are
+//   read, and written to, within the time that all have, and the call ends by then.
+// Method: three peers, the second of which dies while it is read; then once more.
+// Mutation: peers one behind the other, all of whose time the dead one takes (Sim); one status for
+//   all of them.
+TEST_P(FabricConformance, OneOfSeveralPeersDies) {
+  constexpr std::size_t kPeers = 3, kVictim = 1;
+  constexpr TimeUs kTime = 1'000'000, kLate = 500'000;
+  run([=](World* world) {
+    const auto serve_own = [=](std::uint64_t own) {
+      return [=](Port* port) {
+        auto region = port->make_region(kBytes, Access::kReadWrite);
+        ASSERT_TRUE(region.ok());
+        std::ranges::fill(region.value()->bytes(), static_cast<std::byte>(1 + own));
+        serve(port, region.value()->name(), 1);
+        if (own != kVictim) return;
+        world->sleep(1000);
+        region.value().reset();
+        world->die(own);
+      };
+    };
+    const auto client = [=](Port* port) {
+      std::vector<PeerId> peers;
+      std::vector<RegionName> names;
+      for (std::size_t i = 0; i < kPeers; ++i) {
+        peers.push_back(connect(port, world->address(i)));
+        names.push_back(ask_for_region(port, peers.back()));
+      }
+      say_end(port, peers[kVictim]);
+      const TimeUs give_up = port->now_us() + kLong;
+      for (int without = 0; without < 2;) {
+        ASSERT_LT(port->now_us(), give_up);
+        std::array<std::vector<std::byte>, kPeers> in;
+        std::vector<Read> reads;
+        std::vector<Write> writes;
+        std::vector<ReadsOf> of;
+        std::vector<WritesTo> to;
+        for (std::size_t i = 0; i < kPeers; ++i) {
+          in[i].assign(64, std::byte{0});
+          reads.push_back({names[i], 0, in[i]});
+          writes.push_back({names[i], 128, in[i]});
+        }
+        for (std::size_t i = 0; i < kPeers; ++i) {
+          of.push_back({peers[i], {&reads[i], 1}});
+          to.push_back({peers[i], {&writes[i], 1}});
+        }
+        const TimeUs begin = port->now_us();
+        port->read_all(of, begin + kTime);
+        EXPECT_LE(port->now_us(), begin + kTime + kLate);
+        for (const std::size_t i : {0U, 2U}) {
+          ASSERT_TRUE(of[i].status.ok()) << of[i].status.ToString();
+          ASSERT_EQ(in[i], std::vector<std::byte>(64, static_cast<std::byte>(1 + i)));
+        }
+        const TimeUs then = port->now_us();
+        port->write_all(to, then + kTime);
+        EXPECT_LE(port->now_us(), then + kTime + kLate);
+        for (const std::size_t i : {0U, 2U}) {
+          ASSERT_TRUE(to[i].status.ok()) << to[i].status.ToString();
+        }
+        if (!of[kVictim].status.ok()) {
+          EXPECT_FALSE(to[kVictim].status.ok());
+          ++without;
+        }
+      }
+      for (const std::size_t i : {0U, 2U}) say_end(port, peers[i]);
+    };
+    world->run({serve_own(0), serve_own(1), serve_own(2), client});
   });
 }
 

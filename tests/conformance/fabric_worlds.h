@@ -33,6 +33,8 @@ class World {
   [[nodiscard]] virtual std::string address(std::size_t node) const = 0;
   /// Of a thread of a node: others go on meanwhile.
   virtual void sleep(TimeUs us) = 0;
+  /// Of a node's thread, which then returns: nobody is there any more.
+  virtual void die(std::size_t node) = 0;
 };
 
 class SimWorld final : public World {
@@ -42,8 +44,9 @@ class SimWorld final : public World {
   void run(const std::vector<Body>& bodies) override {
     std::vector<std::unique_ptr<Port>> ports;
     addresses_.clear();
+    nodes_.clear();
     for (std::size_t i = 0; i < bodies.size(); ++i) {
-      const sim::Net::Node node = net_.add_node();
+      const sim::Net::Node node = nodes_.emplace_back(net_.add_node());
       ports.push_back(net_.open(node));
       addresses_.push_back(ports.back()->address());
       net_.start(node, [&bodies, i, port = ports.back().get()] { bodies[i](port); });
@@ -52,9 +55,11 @@ class SimWorld final : public World {
   }
   [[nodiscard]] std::string address(std::size_t node) const override { return addresses_.at(node); }
   void sleep(TimeUs us) override { net_.sleep(us); }
+  void die(std::size_t node) override { net_.kill(nodes_.at(node)); }
 
  private:
   sim::Net net_;
+  std::vector<sim::Net::Node> nodes_;
   std::vector<std::string> addresses_;
 };
 
@@ -62,21 +67,22 @@ class SimWorld final : public World {
 class ThreadWorld : public World {
  public:
   void run(const std::vector<Body>& bodies) override {
-    std::vector<std::unique_ptr<Port>> ports;
     addresses_.clear();
     for (std::size_t i = 0; i < bodies.size(); ++i) {
-      ports.push_back(open(i));
-      ASSERT_NE(ports.back(), nullptr);
-      addresses_.push_back(ports.back()->address());
+      ports_.push_back(open(i));
+      ASSERT_NE(ports_.back(), nullptr);
+      addresses_.push_back(ports_.back()->address());
     }
     std::vector<std::thread> threads;
     for (std::size_t i = 0; i < bodies.size(); ++i) {
-      threads.emplace_back([&bodies, i, port = ports[i].get()] { bodies[i](port); });
+      threads.emplace_back([&bodies, i, port = ports_[i].get()] { bodies[i](port); });
     }
     for (std::thread& thread : threads) thread.join();
+    ports_.clear();
   }
   [[nodiscard]] std::string address(std::size_t node) const override { return addresses_.at(node); }
   void sleep(TimeUs us) override { std::this_thread::sleep_for(std::chrono::microseconds(us)); }
+  void die(std::size_t node) override { ports_.at(node).reset(); }
 
  protected:
   template <class Opened>
@@ -88,6 +94,7 @@ class ThreadWorld : public World {
  private:
   virtual std::unique_ptr<Port> open(std::size_t node) = 0;
 
+  std::vector<std::unique_ptr<Port>> ports_;
   std::vector<std::string> addresses_;
 };
 

@@ -17,8 +17,6 @@ namespace breccia::disagg {
 
 namespace {
 
-/// Of a range: what is compared of these is near while it is sorted.
-constexpr std::size_t kKeysOfRange = 4096;
 /// No more, so that places of all of them are near while keys are divided.
 constexpr std::size_t kRangesMax = 2048;
 /// Of each part of the keys so many are drawn: where a part has some thousand keys, ranges of few
@@ -104,10 +102,12 @@ void each_key(const LooseKeys& keys, const Work& work) {
 /// All keys, in ranges behind one another, each of which is sorted.
 class Sorted {
  public:
-  Sorted(const std::vector<LooseKeys>& keys, bool is_shared) : keys_(keys), is_shared_(is_shared) {
+  Sorted(const std::vector<LooseKeys>& keys, bool is_shared, std::size_t keys_of_range)
+      : keys_(keys), is_shared_(is_shared) {
+    BRECCIA_ASSERT(keys_of_range > 0);
     for (const LooseKeys& part : keys) count_ += part.size();
     find_common();
-    draw_splitters();
+    draw_splitters(keys_of_range);
     divide();
   }
   [[nodiscard]] std::size_t ranges() const { return splitters_.size() + 1; }
@@ -122,7 +122,7 @@ class Sorted {
   }
   [[nodiscard]] std::size_t find_range(const Record& record) const;
   void find_common();
-  void draw_splitters();
+  void draw_splitters(std::size_t keys_of_range);
   void divide();
 
   const std::vector<LooseKeys>& keys_;
@@ -156,7 +156,7 @@ void Sorted::find_common() {
   common_ = *std::min_element(of_share.begin(), of_share.end());
 }
 
-void Sorted::draw_splitters() {
+void Sorted::draw_splitters(std::size_t keys_of_range) {
   std::vector<Record> drawn;
   for (const LooseKeys& part : keys_) {
     LooseKeys::Ref ref = part.first();
@@ -165,7 +165,7 @@ void Sorted::draw_splitters() {
     }
   }
   sort(drawn);
-  const std::size_t wanted = std::min({count_ / kKeysOfRange + 1, kRangesMax, drawn.size() + 1});
+  const std::size_t wanted = std::min({count_ / keys_of_range + 1, kRangesMax, drawn.size() + 1});
   for (std::size_t i = 1; i < wanted; ++i) splitters_.push_back(drawn[i * drawn.size() / wanted]);
   for (const Record& one : splitters_) heads_.push_back(one.head);
   if (heads_.empty()) return;
@@ -269,7 +269,12 @@ std::vector<std::size_t> ends_of_pages(std::size_t count) {
 }
 
 std::vector<BuiltPage> sorted_pages(const std::vector<LooseKeys>& keys, bool is_shared) {
-  Sorted sorted(keys, is_shared);
+  return sorted_pages(keys, is_shared, kKeysOfRange);
+}
+
+std::vector<BuiltPage> sorted_pages(const std::vector<LooseKeys>& keys, bool is_shared,
+                                    std::size_t keys_of_range) {
+  Sorted sorted(keys, is_shared, keys_of_range);
   std::vector<std::vector<BuiltPage>> of_range(sorted.ranges());
   for_each(of_range.size(), is_shared,
            [&](std::size_t range) { of_range[range] = sorted.pages_of(range); });

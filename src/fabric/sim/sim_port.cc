@@ -4,6 +4,7 @@
 #include <cstring>
 #include <exception>
 #include <new>
+#include <optional>
 #include <utility>
 
 #include "base/assert.h"
@@ -56,13 +57,15 @@ struct SimPort::Access {
 
 struct SimPort::Accesses {
   bool writes;
-  Net::PortId from;
-  Net::Node from_node;
-  Net::PortId to;
-  std::vector<Access> all;
-  Net::ThreadId waits;     // who
-  std::size_t pieces = 0;  // that are under way
+  PeerId peer;
+  std::vector<Access> all = {};
+  Net::PortId from = 0;
+  Net::Node from_node = 0;
+  Net::PortId to = 0;
+  Net::ThreadId waits = 0;  // who
+  std::size_t pieces = 0;   // that are under way
   bool is_refused = false;
+  std::optional<Status> came_of_it = {};  // none: it is not over
 };
 
 SimPort::SimPort(Net* net, Net::Node node, Net::PortId id) : net_(net), node_(node), id_(id) {
@@ -168,45 +171,89 @@ void SimPort::note_gone(PeerId peer) {
 // ---- memory of others --------------------------------------------------------------------------
 
 Status SimPort::read(PeerId peer, std::span<const Read> reads, TimeUs until) {
-  const auto accesses = std::make_shared<Accesses>();
-  accesses->writes = false;
-  for (const Read& one : reads) {
-    accesses->all.push_back({one.region, one.offset, std::vector<std::byte>(one.into.size())});
-  }
-  BRECCIA_TRY(access(peer, accesses, until));
-  for (std::size_t i = 0; i < reads.size(); ++i) {
-    std::copy(accesses->all[i].bytes.begin(), accesses->all[i].bytes.end(), reads[i].into.begin());
-  }
-  return Status::OK();
+  ReadsOf one{.peer = peer, .reads = reads};
+  read_all({&one, 1}, until);
+  return one.status;
 }
 
 Status SimPort::write(PeerId peer, std::span<const Write> writes, TimeUs until) {
-  const auto accesses = std::make_shared<Accesses>();
-  accesses->writes = true;
-  for (const Write& one : writes) {
-    accesses->all.push_back({one.region, one.offset, {one.from.begin(), one.from.end()}});
-  }
-  return access(peer, accesses, until);
+  WritesTo one{.peer = peer, .writes = writes};
+  write_all({&one, 1}, until);
+  return one.status;
 }
 
-Status SimPort::access(PeerId peer, const std::shared_ptr<Accesses>& accesses, TimeUs until) {
-  if (link(peer).is_gone) return Status::IOError("the peer is gone");
-  accesses->from = id_;
-  accesses->from_node = node_;
-  accesses->to = link(peer).port;
-  accesses->waits = net_->running();
-  for (std::size_t which = 0; which < accesses->all.size(); ++which) divide(accesses, which);
-  while (accesses->pieces > 0 && !accesses->is_refused && now_us() < until &&
-         std::uncaught_exceptions() == 0) {
+void SimPort::read_all(std::span<ReadsOf> all, TimeUs until) {
+  std::vector<std::shared_ptr<Accesses>> of_peers;
+  for (const ReadsOf& one : all) {
+    auto accesses = std::make_shared<Accesses>(Accesses{.writes = false, .peer = one.peer});
+    for (const Read& read : one.reads) {
+      accesses->all.push_back({read.region, read.offset, std::vector<std::byte>(read.into.size())});
+    }
+    of_peers.push_back(std::move(accesses));
+  }
+  access(of_peers, until);
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    all[i].status = *of_peers[i]->came_of_it;
+    for (std::size_t n = 0; all[i].status.ok() && n < all[i].reads.size(); ++n) {
+      std::ranges::copy(of_peers[i]->all[n].bytes, all[i].reads[n].into.begin());
+    }
+  }
+}
+
+void SimPort::write_all(std::span<WritesTo> all, TimeUs until) {
+  std::vector<std::shared_ptr<Accesses>> to_peers;
+  for (const WritesTo& one : all) {
+    auto accesses = std::make_shared<Accesses>(Accesses{.writes = true, .peer = one.peer});
+    for (const Write& write : one.writes) {
+      accesses->all.push_back({write.region, write.offset, {write.from.begin(), write.from.end()}});
+    }
+    to_peers.push_back(std::move(accesses));
+  }
+  access(to_peers, until);
+  for (std::size_t i = 0; i < all.size(); ++i) all[i].status = *to_peers[i]->came_of_it;
+}
+
+/// All at once; what came of each is known when all are over, or the time is.
+void SimPort::access(std::span<const std::shared_ptr<Accesses>> all, TimeUs until) {
+  for (const auto& one : all) start(one);
+  while (true) {
+    const bool may_wait = now_us() < until && std::uncaught_exceptions() == 0;
+    bool are_over = true;
+    for (const auto& one : all) are_over = settle(one.get(), !may_wait) && are_over;
+    if (are_over) return;
     net_->wait(until);
   }
+}
+
+void SimPort::start(const std::shared_ptr<Accesses>& accesses) {
+  if (link(accesses->peer).is_gone) {
+    accesses->came_of_it = Status::IOError("the peer is gone");
+    return;
+  }
+  accesses->from = id_;
+  accesses->from_node = node_;
+  accesses->to = link(accesses->peer).port;
+  accesses->waits = net_->running();
+  for (std::size_t which = 0; which < accesses->all.size(); ++which) divide(accesses, which);
+}
+
+/// Whether they are over: all is done, or one was refused, or there is no time left.
+bool SimPort::settle(Accesses* accesses, bool is_late) {
+  if (accesses->came_of_it.has_value()) return true;
   if (accesses->is_refused) {
     // As networks do: whoever asks for what there is not is not listened to any more.
-    disconnect(peer);
-    return Status::InvalidArgument("no such memory of the peer");
+    disconnect(accesses->peer);
+    accesses->came_of_it = Status::InvalidArgument("no such memory of the peer");
+    return true;
   }
-  if (link(peer).is_gone) return Status::IOError("the peer is gone");
-  return accesses->pieces == 0 ? Status::OK() : Status::TimedOut("memory of the peer");
+  if (accesses->pieces > 0 && !is_late) return false;
+  if (link(accesses->peer).is_gone) {
+    accesses->came_of_it = Status::IOError("the peer is gone");
+  } else {
+    accesses->came_of_it =
+        accesses->pieces == 0 ? Status::OK() : Status::TimedOut("memory of the peer");
+  }
+  return true;
 }
 
 /// An access happens in pieces, each at a time of its own.

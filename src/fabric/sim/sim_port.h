@@ -27,6 +27,8 @@ class SimPort final : public Port {
   void disconnect(PeerId peer) override;
   [[nodiscard]] Status read(PeerId peer, std::span<const Read> reads, TimeUs until) override;
   [[nodiscard]] Status write(PeerId peer, std::span<const Write> writes, TimeUs until) override;
+  void read_all(std::span<ReadsOf> all, TimeUs until) override;
+  void write_all(std::span<WritesTo> all, TimeUs until) override;
   [[nodiscard]] Status send(PeerId peer, const Header& header, std::span<const std::byte> payload,
                             TimeUs until) override;
   [[nodiscard]] std::optional<Arrival> poll(TimeUs until) override;
@@ -40,14 +42,16 @@ class SimPort final : public Port {
     bool is_gone = false;
     TimeUs last_us = 0;  // when the last message that was sent comes
   };
-  /// Accesses of one call, which go on when nobody waits for them any more.
+  /// Accesses of one call to one peer, which go on when nobody waits for them any more.
   struct Accesses;
   struct Access;
 
   [[nodiscard]] std::span<std::byte> region_of(std::uint64_t key, bool writes);
   [[nodiscard]] const Link& link(PeerId peer) const;
   [[nodiscard]] Link& link(PeerId peer);
-  [[nodiscard]] Status access(PeerId peer, const std::shared_ptr<Accesses>& accesses, TimeUs until);
+  void access(std::span<const std::shared_ptr<Accesses>> all, TimeUs until);
+  void start(const std::shared_ptr<Accesses>& accesses);
+  [[nodiscard]] bool settle(Accesses* accesses, bool is_late);
   void divide(const std::shared_ptr<Accesses>& accesses, std::size_t which);
   [[nodiscard]] bool reaches(const Link& to) const;
   void deliver(PeerId from, std::vector<std::byte> message);

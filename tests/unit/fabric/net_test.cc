@@ -3,8 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "support/seeds.h"
@@ -58,6 +62,71 @@ class Pair {
   const Net::Node server_, client_;
   std::unique_ptr<Port> server_port_, client_port_;
   std::unique_ptr<Region> region_;
+};
+
+/// Nodes that let others have a region each, and one that is connected to all of them.
+class Several {
+ public:
+  static constexpr std::size_t kNodes = 6;
+  static constexpr TimeUs kWait = 500;
+  static constexpr std::byte kWritten{9};
+
+  explicit Several(std::uint64_t seed)
+      : net_(seed, Weather()), reader_(net_.add_node()), port_(net_.open(reader_)) {
+    for (std::size_t i = 0; i < kNodes; ++i) {
+      nodes_.push_back(net_.add_node());
+      ports_.push_back(net_.open(nodes_.back()));
+      regions_.push_back(ports_.back()->make_region(64, Access::kReadWrite).take());
+    }
+  }
+  /// `body` of the one, connected.
+  void run(const std::function<void()>& body) {
+    net_.start(reader_, [&, this] {
+      for (const auto& one : ports_) {
+        peers_.push_back(port_->connect(one->address(), net_.now_us() + kLong).take());
+      }
+      body();
+    });
+    net_.run();
+  }
+  Net& net() { return net_; }
+  [[nodiscard]] std::span<std::byte> region(std::size_t node) { return regions_[node]->bytes(); }
+  void cut_off(std::size_t node) { net_.cut(reader_, nodes_[node]); }
+  /// Reads a byte of each, and then writes the byte behind it, in kWait each.
+  void access_all() {
+    const std::vector<std::byte> from(1, kWritten);
+    std::vector<Read> reads;
+    std::vector<Write> writes;
+    for (std::size_t i = 0; i < kNodes; ++i) {
+      const RegionName name = regions_[i]->name();
+      reads.push_back({name, offset_of[i], std::span(found).subspan(i, 1)});
+      writes.push_back({name, offset_of[i] + 1, from});
+    }
+    std::vector<ReadsOf> of;
+    std::vector<WritesTo> to;
+    for (std::size_t i = 0; i < kNodes; ++i) {
+      of.push_back({peers_[i], {&reads[i], 1}});
+      to.push_back({peers_[i], {&writes[i], 1}});
+    }
+    port_->read_all(of, net_.now_us() + kWait);
+    port_->write_all(to, net_.now_us() + kWait);
+    for (std::size_t i = 0; i < kNodes; ++i) {
+      read[i] = of[i].status;
+      written[i] = to[i].status;
+    }
+  }
+  std::array<std::uint64_t, kNodes> offset_of = {};
+  std::array<std::byte, kNodes> found = {};
+  std::array<Status, kNodes> read, written;
+
+ private:
+  Net net_;
+  const Net::Node reader_;
+  const std::unique_ptr<Port> port_;
+  std::vector<Net::Node> nodes_;
+  std::vector<std::unique_ptr<Port>> ports_;
+  std::vector<std::unique_ptr<Region>> regions_;
+  std::vector<PeerId> peers_;
 };
 
 }  // namespace
@@ -168,6 +237,104 @@ TEST(FabricNet, NodesThatDoNotAnswer) {
       const auto again =
           pair.port().connect(pair.server_port().address(), pair.net().now_us() + 500);
       EXPECT_TRUE(again.status().IsTimedOut());
+    });
+  }
+}
+
+// Goal: what is read of several nodes in one call is read of all of them at once, in any order, and
+//   takes no longer than one of them; so it is with what is written.
+// Method: memory of six nodes that changes at one moment everywhere.
+// Mutation: nodes one behind the other, in one order or another.
+TEST(FabricNet, SeveralNodesAtOnce) {
+  // There and back of both calls, each at most 20 us; and a moment for each that goes on.
+  constexpr TimeUs kAtOnce = 2 * 2 * 20 + 8 * Several::kNodes;
+  std::uint64_t later = 0, earlier = 0;  // than what was read of the first node
+  for (const std::uint64_t seed : testing::seeds_to_run(200)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    Several several(seed);
+    Net& net = several.net();
+    net.start(net.add_node(), [&] {
+      constexpr TimeUs kOver = 5000;
+      for (std::uint8_t turn = 1; net.now_us() < kOver; ++turn, net.sleep(1)) {
+        for (std::size_t i = 0; i < Several::kNodes; ++i) several.region(i)[0] = std::byte{turn};
+      }
+    });
+    several.run([&] {
+      for (int i = 0; i < 10; ++i) {
+        const TimeUs begin = net.now_us();
+        several.access_all();
+        EXPECT_LE(net.now_us() - begin, kAtOnce);
+        for (std::size_t n = 0; n < Several::kNodes; ++n) {
+          ASSERT_TRUE(several.read[n].ok() && several.written[n].ok());
+          EXPECT_EQ(std::exchange(several.region(n)[1], std::byte{0}), Several::kWritten);
+          const auto than_first = static_cast<std::int8_t>(std::to_integer<int>(several.found[n]) -
+                                                           std::to_integer<int>(several.found[0]));
+          later += than_first > 0 ? 1 : 0;
+          earlier += than_first < 0 ? 1 : 0;
+        }
+      }
+    });
+  }
+  EXPECT_GT(later, 0U);
+  EXPECT_GT(earlier, 0U);
+}
+
+// Goal: a seed decides what is read of several nodes, and when.
+TEST(FabricNet, SeveralNodesReplay) {
+  const auto trace_of = [](std::uint64_t seed) {
+    std::string trace;
+    Several several(seed);
+    Net& net = several.net();
+    net.start(net.add_node(), [&] {
+      for (int turn = 0; turn < 1000; ++turn, net.sleep(1)) {
+        for (std::size_t i = 0; i < Several::kNodes; ++i) {
+          several.region(i)[0] = static_cast<std::byte>(turn);
+        }
+      }
+    });
+    several.run([&] {
+      for (int i = 0; i < 5; ++i) {
+        several.access_all();
+        trace += std::to_string(net.now_us()) + ":";
+        for (const std::byte one : several.found)
+          trace += std::to_string(std::to_integer<int>(one)) + " ";
+      }
+    });
+    return trace;
+  };
+  for (const std::uint64_t seed : testing::seeds_to_run(100)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    EXPECT_EQ(trace_of(seed), trace_of(seed));
+    EXPECT_NE(trace_of(seed), trace_of(seed + 1));
+  }
+}
+
+// Goal: each of several nodes says what came of it, as if nobody else had been read, or written to.
+// Method: one of them is cut off, and of one something is read that it does not have.
+// Mutation: one status for all; a call that is over when one of its nodes is; one whose nodes have
+//   the time that they may take one behind the other.
+TEST(FabricNet, EachOfSeveralNodesSaysWhatCameOfIt) {
+  constexpr std::size_t kCutOff = 1, kRefuses = 4;
+  for (const std::uint64_t seed : testing::seeds_to_run(200)) {
+    SCOPED_TRACE(testing::replay_command(seed));
+    Several several(seed);
+    several.run([&] {
+      Net& net = several.net();
+      several.cut_off(kCutOff);
+      several.offset_of[kRefuses] = 64;
+      const TimeUs begin = net.now_us();
+      several.access_all();
+      EXPECT_GE(net.now_us(), begin + 2 * Several::kWait);
+      EXPECT_LE(net.now_us(), begin + 2 * Several::kWait + 20);
+      for (std::size_t n = 0; n < Several::kNodes; ++n) {
+        const Status &read = several.read[n], &written = several.written[n];
+        EXPECT_EQ(read.IsTimedOut(), n == kCutOff) << n;
+        EXPECT_EQ(written.IsTimedOut(), n == kCutOff) << n;
+        EXPECT_EQ(read.IsInvalidArgument(), n == kRefuses) << n;
+        EXPECT_EQ(written.IsIOError(), n == kRefuses) << n;  // it is not listened to any more
+        EXPECT_EQ(read.ok(), n != kCutOff && n != kRefuses) << n;
+        EXPECT_EQ(written.ok(), n != kCutOff && n != kRefuses) << n;
+      }
     });
   }
 }
