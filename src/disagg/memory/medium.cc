@@ -280,8 +280,8 @@ Status Medium::persist(std::span<const Range> ranges) const {
   return region_->persist(ranges);
 }
 
-Status Medium::tend() {
-  if (!take_outcome(false) || !failed_.ok() || noted_.empty()) return failed_;
+Status Medium::tend(bool begins) {
+  if (!take_outcome(false) || !failed_.ok() || !begins || noted_.empty()) return failed_;
   under_way_ = handed_ = noted();
   std::swap(work_, noted_);
   noted_.clear();

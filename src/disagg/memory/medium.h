@@ -99,9 +99,11 @@ class Medium {
   /// How much was noted so far, and how much of that is kept.
   [[nodiscard]] std::uint64_t noted() const { return handed_ + noted_.size(); }
   [[nodiscard]] std::uint64_t kept() const { return kept_; }
-  /// Begins to keep what was noted, if nothing is under way.
+  /// Looks whether what is under way is kept; if nothing is, and `begins`, begins to keep what was
+  /// noted.
   /// Errors  IOError, NoSpace: nothing is kept any more.
-  [[nodiscard]] Status tend();
+  [[nodiscard]] Status tend(bool begins = true);
+  [[nodiscard]] bool is_under_way() const { return under_way_ != 0; }
   /// Waits until all that was noted is kept.
   /// Errors  tend()'s.
   [[nodiscard]] Status keep_all();

@@ -130,7 +130,11 @@ void MemoryServer::serve(fabric::TimeUs until) {
 /// Who waits for what is kept by now is answered.
 void MemoryServer::keep() {
   if (medium_ == nullptr || !failure_.ok()) return;
-  failure_ = medium_->tend();
+  const bool is_new = keep_at_ == 0 && !has_kept_all();
+  if (is_new) keep_at_ = port_->now_us() + options_.keep_us;
+  const bool is_time = !held_.empty() || (keep_at_ != 0 && port_->now_us() >= keep_at_);
+  failure_ = medium_->tend(is_time);
+  if (has_kept_all() || medium_->is_under_way()) keep_at_ = 0;
   for (; !held_.empty() && held_.front().noted <= medium_->kept(); held_.pop_front()) {
     answers_.give(held_.front().asker, held_.front().answer);
   }
@@ -172,7 +176,14 @@ void MemoryServer::take_orphans() {
 
 /// When there is something to do though nothing has come.
 fabric::TimeUs MemoryServer::wake() const {
-  if (!has_kept_all() && failure_.ok()) return port_->now_us() + kKeepUs;
+  const fabric::TimeUs of_peers = wake_of_peers();
+  if (medium_ == nullptr || !failure_.ok()) return of_peers;
+  const bool is_awaited = medium_->is_under_way() || !held_.empty();
+  if (is_awaited) return std::min(of_peers, port_->now_us() + kKeepUs);
+  return keep_at_ == 0 ? of_peers : std::min(of_peers, keep_at_);
+}
+
+fabric::TimeUs MemoryServer::wake_of_peers() const {
   if (mirror_ != nullptr) return mirror_->wake();
   return link_.takes_changes() ? std::min(link_.wake(), orphans_.wake()) : link_.wake();
 }

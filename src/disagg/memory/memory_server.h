@@ -40,6 +40,8 @@ class MemoryServer {
     std::uint64_t part_bytes = 512 << 10;    // of what is read at once, or told, and one more
     /// What it has outlives it there, and it begins with that; null: it does not. Outlives it.
     MediumPlace* place = nullptr;
+    /// What nobody waits for goes there with what somebody does, or behind that time.
+    fabric::TimeUs keep_us = 10'000;
   };
 
   /// Shape   bytes are whole chunks, if there is a place.
@@ -87,6 +89,7 @@ class MemoryServer {
   void be_mirror(const ClusterMap::Memory& mine, const ClusterMap& map);
   void take_orphans();
   [[nodiscard]] fabric::TimeUs wake() const;
+  [[nodiscard]] fabric::TimeUs wake_of_peers() const;
   void hear(const fabric::Arrival& arrival);
   void keep();
   std::optional<WireWriter> when_kept(const Answers::Asker& asker, WireWriter answer);
@@ -120,6 +123,7 @@ class MemoryServer {
     WireWriter answer;
   };
   std::deque<Held> held_;
+  fabric::TimeUs keep_at_ = 0;  // what was noted goes to the medium then; 0: nothing was
   std::optional<std::uint32_t> node_;
   std::uint32_t epoch_ = 0;
   Placement placement_;

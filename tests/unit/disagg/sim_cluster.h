@@ -126,6 +126,7 @@ class SimCluster {
         MemorySeat::Options options;
         options.server.bytes = (disk == nullptr ? 8 : 4) * Pool::kChunkLines * kLineBytes;
         options.server.place = disk;
+        options.server.keep_us = net_.random().below(3000);
         options.return_us = 2 * options_.session_us;
         options.server.again_us = 300;
         options.server.meet_us = 1000;
