@@ -25,9 +25,9 @@ using fabric::TimeUs;
 constexpr TimeUs kTurnUs = 20'000;
 /// The same while an index is built, so that it is seen when that is over.
 constexpr TimeUs kBuildTurnUs = 500;
-/// Values that were replaced rest, so blocks are more than keys: what some 800,000 writes a
+/// Values that were replaced rest, so blocks are more than keys: what some 1,600,000 writes a
 /// second leave in the time that it takes.
-constexpr std::uint64_t kResting = 1 << 18;
+constexpr std::uint64_t kResting = 1 << 19;
 
 }  // namespace
 
