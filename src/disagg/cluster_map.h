@@ -73,6 +73,10 @@ struct ClusterMap {
     /// for and never lost; empty: it has none.
     std::string medium = {};
 
+    /// Somebody has all of it on a medium.
+    [[nodiscard]] bool may_come_back() const {
+      return !medium.empty() || (mirror.is_whole && !mirror.medium.empty());
+    }
     /// What lies there outlives its servers.
     [[nodiscard]] bool has_medium() const { return !medium.empty() || !mirror.medium.empty(); }
 

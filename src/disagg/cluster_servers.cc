@@ -124,7 +124,7 @@ Status run_memory_server(const ClusterConfig& config, std::uint64_t bytes, const
   };
   // Another try would bring no other file.
   return sit(config, "memory", is_over, sit_once_more, [](const Status& status) {
-    return status.IsInvalidArgument() || status.IsCorruption();
+    return status.IsInvalidArgument() || status.IsCorruption() || status.IsNotSupported();
   });
 }
 

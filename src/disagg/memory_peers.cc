@@ -33,7 +33,8 @@ void MemoryPeers::follow(const ClusterMap& map) {
     one.server[0] = {.member = of.member, .address = of.address, .peer = {}};
     one.server[1] = {.member = of.mirror.member, .address = of.mirror.address, .peer = {}};
     const auto before = all_.find(of.node);
-    if (before == all_.end()) {
+    // Nobody reads what was lost, though it may be there yet.
+    if (before == all_.end() || of.is_lost) {
       one.servers = ++servers_;
     } else {
       keep(&one, &before->second);

@@ -1,7 +1,9 @@
 #include "cli/fabric/up.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
+#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -18,6 +20,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/descriptor.h"
 #include "cli/fabric/status.h"
 #include "console/console.h"
 #include "disagg/cluster_config.h"
@@ -187,6 +190,11 @@ Status run_up(const UpOptions& options) {
   fs::create_directories(ports, error);
   if (error) return Status::IOError("cannot make " + ports.string(), error.message());
   fs::permissions(ports, fs::perms::owner_all, error);
+  const base::Descriptor lock(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  if (options.keeps && ::flock(lock.get(), LOCK_EX | LOCK_NB) != 0) {
+    fs::remove_all(ports, error);
+    return Status::Busy("another cluster keeps its values in " + folder.string());
+  }
   const std::string file = (folder / "cluster.json").string();
   BRECCIA_TRY(config.write(file));
   ::signal(SIGTERM, [](int) { g_is_over = true; });

@@ -471,7 +471,10 @@ void HashServer::mark() {
     are_deletions_told_ = marks.are_deletions && !marks.told.empty();
     for (const auto& [node, news] : marks.told) unsettled_.insert(node);
     marking_.begin(Ask::kRetire, std::move(marks.told));
-    if (marking_.is_over() && !are_deletions_told_) marked_ = through;
+    if (marking_.is_over() && !are_deletions_told_) {
+      if (through > marked_) mark_again_ = 0;
+      marked_ = through;
+    }
   }
   if (marked_ >= known()) mark_again_ = 0;
 }

@@ -51,7 +51,7 @@ bool take_out_lost(const std::set<std::string>& members, ClusterMap::Memory* one
   if (!is_there) {
     const bool takes_place = is_mirror_there && mirror.is_whole;
     // It comes back with what its file has.
-    if (!takes_place && one->is_in_use && !one->medium.empty()) return false;
+    if (!takes_place && one->is_in_use && one->may_come_back()) return false;
     one->is_lost = !takes_place;
     if (takes_place) {
       one->member = mirror.member;
@@ -216,7 +216,7 @@ bool Seat::may_take(const ClusterMap::Shard& shard) const {
 /// Values are to come back that nobody has now.
 bool Seat::waits_for_media() const {
   return std::any_of(map_.memory.begin(), map_.memory.end(), [this](const auto& one) {
-    return !one.is_lost && !one.medium.empty() && !has_all_values(view_->members, one);
+    return !one.is_lost && one.may_come_back() && !has_all_values(view_->members, one);
   });
 }
 
@@ -351,9 +351,9 @@ Status Seat::give_up() {
 }
 
 /// Where all members went at once, memory servers are there again before long.
-bool Seat::has_waited_for(std::uint32_t node, fabric::TimeUs so_long) {
-  const fabric::TimeUs since = gone_since_.try_emplace(node, port_->now_us()).first->second;
-  return port_->now_us() >= since + so_long;
+bool Seat::has_waited(Since* since, std::uint32_t node, fabric::TimeUs so_long) const {
+  const fabric::TimeUs begin = since->try_emplace(node, port_->now_us()).first->second;
+  return port_->now_us() >= begin + so_long;
 }
 
 /// The map, with what this server knows and the cluster does not.
@@ -379,7 +379,8 @@ ClusterMap Seat::news() {
     const bool are_enough = are_all || (!is_made_of_memory && has_all_values(view_->members, one));
     if (are_all || (are_enough && !one.has_medium())) {
       gone_since_.erase(one.node);
-    } else if (!has_waited_for(one.node, are_enough ? options_.other_us : options_.return_us)) {
+    } else if (!has_waited(&gone_since_, one.node,
+                           are_enough ? options_.other_us : options_.return_us)) {
       continue;
     }
     has_lost = take_out_lost(view_->members, &one) || has_lost;
@@ -389,7 +390,11 @@ ClusterMap Seat::news() {
   }
   // No value can lie on those.
   std::erase_if(next.memory, [this](const auto& one) {
-    if (one.is_moved && has_waited_for(one.node, options_.forget_us)) return true;
+    if (!one.is_moved) {
+      moved_since_.erase(one.node);
+    } else if (has_waited(&moved_since_, one.node, options_.forget_us)) {
+      return true;
+    }
     return one.is_lost && !one.is_in_use;
   });
   if (has_lost) next.epoch = map_.epoch + 1;

@@ -102,7 +102,8 @@ class Seat {
   Status give_up();
   void give_away(ClusterMap* next) const;
   [[nodiscard]] ClusterMap news();
-  [[nodiscard]] bool has_waited_for(std::uint32_t node, fabric::TimeUs so_long);
+  using Since = std::map<std::uint32_t, fabric::TimeUs>;  // by memory servers' numbers
+  [[nodiscard]] bool has_waited(Since* since, std::uint32_t node, fabric::TimeUs so_long) const;
 
   fabric::Port* const port_;
   const Options options_;
@@ -110,8 +111,9 @@ class Seat {
   const Coordinator::View* view_ = nullptr;
   std::uint64_t version_ = 0;  // of the map
   ClusterMap map_;
-  std::optional<std::uint32_t> shard_;                  // whose index it has
-  std::map<std::uint32_t, fabric::TimeUs> gone_since_;  // memory servers, by node
+  std::optional<std::uint32_t> shard_;  // whose index it has
+  Since gone_since_;
+  Since moved_since_;
   std::map<std::uint32_t, fabric::TimeUs> free_since_;  // shards whose index it may have
   std::optional<std::uint64_t>
       offered_;  // the map that it has offered another one for, if it waits

@@ -165,16 +165,21 @@ std::byte* Medium::class_of(std::uint64_t chunk) const {
 Status Medium::load() {
   if (region_->data() != memory_.data()) {
     std::memcpy(memory_.data(), region_->data(), memory_.size());
+    // What a process that was killed has left in caches is believed, so it is to be there for good.
+    BRECCIA_TRY(region_->persist(0, region_->size()));
   }
-  if (head()->is_valid != kIsValid) return begin();
+  const std::span classes(class_of(0), values_ / kChunkBytes);
+  const bool is_empty =
+      head()->is_valid == 0 &&
+      std::all_of(classes.begin(), classes.end(), [](auto one) { return one == std::byte{0}; });
+  if (is_empty) return begin();
   was_there_ = true;
-  if (head()->magic != kMagic || head()->version != kVersion) {
+  if (head()->is_valid != kIsValid || head()->magic != kMagic || head()->version != kVersion) {
     return Status::InvalidArgument("no file of a memory server, or one of another release");
   }
   if (head()->values != values_) {
     return Status::InvalidArgument("the file has values of another size");
   }
-  const std::span classes(class_of(0), values_ / kChunkBytes);
   const bool are_classes = std::all_of(classes.begin(), classes.end(), [](std::byte one) {
     return static_cast<std::uint32_t>(one) <= kSizeClasses;
   });
@@ -250,7 +255,7 @@ Status Medium::use_chunk(std::uint64_t chunk, std::uint32_t size_class) {
   const auto now = static_cast<std::byte>(size_class + 1);
   std::byte* const before = class_of(chunk);
   if (*before == now) return Status::OK();
-  if (*before != std::byte{0}) {
+  if (*before != std::byte{0} || was_there_) {
     for (std::uint64_t i = 0; i < PoolImage::blocks_of(size_class); ++i) {
       const std::uint64_t offset =
           PoolImage::line_of(size_class, {.chunk = chunk, .block = i}) * kLineBytes;
@@ -262,7 +267,7 @@ Status Medium::use_chunk(std::uint64_t chunk, std::uint32_t size_class) {
   }
   *before = now;
   note(static_cast<std::uint64_t>(before - memory_.data()), 1);
-  return Status::OK();
+  return keep_all();
 }
 
 void Medium::note_write(std::uint64_t sequence) {
@@ -282,12 +287,21 @@ Status Medium::persist(std::span<const Range> ranges) const {
 
 Status Medium::tend(bool begins) {
   if (!take_outcome(false) || !failed_.ok() || !begins || noted_.empty()) return failed_;
-  under_way_ = handed_ = noted();
-  std::swap(work_, noted_);
-  noted_.clear();
+  take_work();
   worker_->begin([this] { return persist(work_); });
   (void)take_outcome(false);
   return failed_;
+}
+
+/// The first of what was noted.
+void Medium::take_work() {
+  std::uint64_t bytes = 0;
+  auto end = noted_.begin();
+  for (; end != noted_.end() && bytes < kAtOnceBytes; ++end) bytes += end->bytes;
+  work_.assign(noted_.begin(), end);
+  noted_.erase(noted_.begin(), end);
+  handed_ += work_.size();
+  under_way_ = handed_;
 }
 
 /// Of what is under way. False: it is so still.
@@ -297,6 +311,7 @@ bool Medium::take_outcome(bool waits) {
   if (!outcome.has_value()) return false;
   failed_ = std::move(*outcome);
   if (failed_.ok()) kept_ = under_way_;
+  for (const Range& one : work_) waiting_bytes_ -= one.bytes;
   under_way_ = 0;
   return true;
 }

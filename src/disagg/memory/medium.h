@@ -93,12 +93,17 @@ class Medium {
   [[nodiscard]] Status use_chunk(std::uint64_t chunk, std::uint32_t size_class);
 
   /// Bytes have changed that are to be kept.
-  void note(std::uint64_t offset, std::uint64_t bytes) { noted_.push_back({offset, bytes}); }
+  void note(std::uint64_t offset, std::uint64_t bytes) {
+    noted_.push_back({offset, bytes});
+    waiting_bytes_ += bytes;
+  }
   /// That write is known here.
   void note_write(std::uint64_t sequence);
   /// How much was noted so far, and how much of that is kept.
   [[nodiscard]] std::uint64_t noted() const { return handed_ + noted_.size(); }
   [[nodiscard]] std::uint64_t kept() const { return kept_; }
+  /// So much that whoever makes more by himself is to wait.
+  [[nodiscard]] bool is_behind() const { return waiting_bytes_ > kAtOnceBytes; }
   /// Looks whether what is under way is kept; if nothing is, and `begins`, begins to keep what was
   /// noted.
   /// Errors  IOError, NoSpace: nothing is kept any more.
@@ -121,6 +126,10 @@ class Medium {
   Status begin();
   void take_values(std::uint64_t chunk, PoolImage* image, std::uint64_t* last) const;
   [[nodiscard]] Status persist(std::span<const pmem::Range> ranges) const;
+  void take_work();
+
+  /// Of one persist, and a range more: what comes behind it waits for it.
+  static constexpr std::uint64_t kAtOnceBytes = 8 << 20;
   [[nodiscard]] bool take_outcome(bool waits);
 
   const std::unique_ptr<pmem::Region> region_;
@@ -128,7 +137,8 @@ class Medium {
   const std::uint64_t values_;         // bytes
   bool was_there_ = false;
   std::vector<pmem::Range> noted_;
-  std::uint64_t handed_ = 0;  // before these
+  std::uint64_t waiting_bytes_ = 0;  // of these, and of those under way
+  std::uint64_t handed_ = 0;         // before these
   std::uint64_t kept_ = 0;
   std::uint64_t under_way_ = 0;  // what the worker does goes through this one; 0: it rests
   std::vector<pmem::Range> work_;

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "base/log.h"
+
 namespace breccia::disagg {
 
 namespace {
@@ -130,7 +132,18 @@ Status MemorySeat::take_place_of(std::uint32_t node) {
     one.mirror = {};
     one.medium.clear();
   }
-  if (!next.add(mine(true))) return no_number();
+  // When all leases are over numbers that were moved are nobody's.
+  const fabric::TimeUs now = port_->now_us();
+  if (no_number_since_.has_value() && now >= *no_number_since_ + options_.server.hold_us) {
+    std::erase_if(next.memory,
+                  [node](const auto& one) { return one.is_moved && one.node != node; });
+  }
+  if (!next.add(mine(true))) {
+    if (no_number_since_.has_value()) return Status::OK();
+    no_number_since_ = now;
+    log(LogLevel::kWarning, no_number().ToString() + ": some are free when all leases are over");
+    return Status::OK();
+  }
   for (ClusterMap::Shard& shard : next.shards) {
     for (ClusterMap::Index* const index : {&shard.hash, &shard.ordered}) {
       if (!shard.has_begun) continue;
@@ -193,8 +206,11 @@ Status MemorySeat::enter(const Coordinator::View& view) {
 
 /// The cluster is told when a mirror has all; again, if another map came first.
 void MemorySeat::say_whole() {
-  if (server_->mirror() == nullptr || !server_->mirror()->is_whole()) return;
-  if (!server_->has_kept_all()) return;
+  if (server_->mirror() == nullptr || !server_->mirror()->is_whole()) return whole_at_.reset();
+  if (const Medium* const medium = server_->medium(); medium != nullptr) {
+    if (!whole_at_.has_value()) whole_at_ = medium->noted();
+    if (medium->kept() < *whole_at_) return;
+  }
   ClusterMap next = map_;
   for (ClusterMap::Memory& one : next.memory) {
     if (one.mirror.member == membership_.name()) one.mirror.is_whole = true;

@@ -84,6 +84,8 @@ class MemorySeat {
   bool has_place_ = false;                     // by this name
   bool is_of_use_ = true;                      // what the server has
   std::optional<fabric::TimeUs> waits_since_;  // for the server whose mirror it was
+  std::optional<fabric::TimeUs> no_number_since_;
+  std::optional<std::uint64_t> whole_at_;  // a mirror is when its medium has what was noted by then
 };
 
 }  // namespace breccia::disagg

@@ -217,7 +217,8 @@ std::optional<WireWriter> MemoryServer::answer(const Answers::Asker& asker, Ask 
     case Ask::kSettle:
       return is_of_epoch ? when_kept(asker, answer_of(Code::kOk)) : other_epoch();
     case Ask::kValues:
-      return is_of_epoch && mirror_ == nullptr ? values(question) : other_epoch();
+      // What is told is to be there for good: others are marked for it.
+      return is_of_epoch && mirror_ == nullptr ? when_kept(asker, values(question)) : other_epoch();
     case Ask::kAgree:
       return is_of_epoch && mirror_ != nullptr ? when_kept(asker, agree(question)) : other_epoch();
     case Ask::kUse:

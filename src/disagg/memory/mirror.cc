@@ -17,6 +17,7 @@ using fabric::TimeUs;
 constexpr TimeUs kNever = std::numeric_limits<TimeUs>::max();
 /// Who could not be reached is left alone for so many times as long as was waited.
 constexpr TimeUs kPauses = 4;
+constexpr TimeUs kBehindUs = 1000;
 
 }  // namespace
 
@@ -51,7 +52,12 @@ void Mirror::tend() {
   }
   if (port_->now_us() >= ask_again_) ask();
   if (has_image_ && !is_copied_ && may_copy_ && port_->now_us() >= copy_again_) {
-    copy();
+    // A disk may be slower than the network, and what is written meanwhile waits behind it.
+    if (medium_ != nullptr && medium_->is_behind()) {
+      copy_again_ = port_->now_us() + kBehindUs;
+    } else {
+      copy();
+    }
   }
 }
 

@@ -102,8 +102,9 @@ class SimCluster {
   void add_memory_server() {
     SimDisk* disk = nullptr;
     if (options_.has_disks) {
-      constexpr TimeUs kSlowUs = 2000;
-      const TimeUs longest_us = net_.random().one_in(2) ? kSlowUs : 0;
+      // Some are so slow that others have given its server up, and built anew, before.
+      const TimeUs slow_us = net_.random().one_in(4) ? 4 * options_.session_us : 2000;
+      const TimeUs longest_us = net_.random().one_in(2) ? slow_us : 0;
       disk = disks_.emplace_back(new SimDisk(&net_, longest_us)).get();
     }
     start_memory_server(disk);
