@@ -1,12 +1,14 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <memory>
 #include <span>
 #include <utility>
 #include <vector>
 
 #include "disagg/memory/memory_server.h"
 #include "unit/disagg/by_hand.h"
+#include "unit/disagg/sim_disk.h"
 
 /// Memory servers that have a mirror, or are to have one, which is played by the test.
 
@@ -120,6 +122,52 @@ TEST(DisaggMemoryServer, HearsWhatIsInUseBeforeThatChanges) {
     const auto told = mirror.question();
     ASSERT_TRUE(told.has_value());
     EXPECT_EQ(told->peer, of);
+  });
+}
+
+// Goal: what is answered of values is on the medium by then: that a write is known, which values
+//   there are, for which others are marked, and that all was kept. Marks are not waited for.
+// Method: a disk that stands still, and goes on.
+// Mutation: any of the three that is answered before; values are what a run of DisaggPowerCut does
+//   not find, as the disk has to stand still for longer than an index is built.
+TEST(DisaggMemoryServer, AnswersWhatItsMediumHas) {
+  std::unique_ptr<SimDisk> disk;  // the server lives as long as the network
+  run_by_hand([&disk](Net* net) {
+    disk = std::make_unique<SimDisk>(net, 0);
+    const auto served = serve<MemoryServer>(net, [&disk](fabric::Port* port) {
+      auto made = MemoryServer::make(port, {.member = "server",
+                                            .bytes = 2 * kChunkBytes,
+                                            .again_us = kAgainUs,
+                                            .place = disk.get(),
+                                            .keep_us = 100});
+      EXPECT_TRUE(made.value()->follow(map_of(kEpoch, {})).ok());
+      return made.take();
+    });
+    Hand hand(net);
+    const fabric::PeerId to = hand.meet(served.address);
+    const auto put = [&](Ask what, const WireWriter& question) {
+      return hand.put(to, what, kEpoch, question);
+    };
+    EXPECT_EQ(hand.code_of(put(Ask::kLease, lease_of(1))), Code::kOk);
+    const std::span<std::byte> memory = served.server->memory();
+    const Location block = nth_block(kBlockClass, 0);
+    write_block(memory, block, "v");
+    disk->stand_still(true);
+    const WireWriter shard = WireWriter().add(0U);
+    const std::uint64_t commit = put(Ask::kCommit, commit_of(memory, block, 5));
+    const std::uint64_t values =
+        put(Ask::kValues, WireWriter().add(0U).add(KeySeeds()).add(std::uint64_t{0}));
+    const std::uint64_t retire =
+        put(Ask::kRetire, WireWriter().add(0U).add(slot_of(0, block)).add(std::uint64_t{6}));
+    const std::uint64_t settle = put(Ask::kSettle, shard);
+    EXPECT_EQ(hand.code_of(retire), Code::kOk);
+    for (const std::uint64_t one : {commit, values, settle}) {
+      EXPECT_EQ(hand.code_of(one), std::nullopt);
+    }
+    disk->stand_still(false);
+    for (const std::uint64_t one : {commit, values, settle}) {
+      EXPECT_EQ(hand.code_of(one), Code::kOk);
+    }
   });
 }
 

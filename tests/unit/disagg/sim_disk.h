@@ -40,6 +40,8 @@ class SimDisk final : public MediumPlace {
   std::unique_ptr<MediumWorker> make_worker() override { return std::make_unique<Slow>(this); }
   /// So many persists go well, and those behind them fail, until it is opened again.
   void fail_behind(std::uint64_t persists) { left_ = persists; }
+  /// Nothing that nobody waits for is over before it goes on.
+  void stand_still(bool stands) { stands_still_ = stands; }
   [[nodiscard]] bool has_failed() const { return left_ == 0; }
   [[nodiscard]] std::uint64_t removed() const { return removed_; }
 
@@ -83,7 +85,8 @@ class SimDisk final : public MediumPlace {
       if (disk_->longest_us_ > 0) due_ += disk_->random_->below(disk_->longest_us_);
     }
     std::optional<Status> outcome(bool waits) override {
-      if (!waits && disk_->net_->now_us() < due_) return std::nullopt;
+      const bool is_early = disk_->net_->now_us() < due_ || disk_->stands_still_;
+      if (!waits && is_early) return std::nullopt;
       return std::exchange(work_, nullptr)();
     }
 
@@ -115,6 +118,7 @@ class SimDisk final : public MediumPlace {
   const fabric::TimeUs longest_us_;
   std::vector<std::byte> bytes_;
   bool is_open_ = false;
+  bool stands_still_ = false;
   std::uint64_t left_ = kNever;
   std::uint64_t removed_ = 0;
 };
