@@ -556,7 +556,7 @@ std::uint64_t HashServer::markable(Marks* marks) const {
     const Location block = location_in(*one.before);
     if (*one.before != 0 && !memory_.is_lost(block.node)) {
       if (memory_.find_all(block.node).empty()) break;
-      if (has_medium(block.node)) {
+      if (are_apart && has_medium(block.node)) {
         Telling::news_for(block.node, shard_, &marks->told)
             .add(*one.before)
             .add(one.write.sequence);

@@ -204,10 +204,10 @@ bool Seat::may_take(const ClusterMap::Shard& shard) const {
   const ClusterMap::Index& of_other = shard.of(other(options_.role));
   if (is_there(shard.of(options_.role))) return false;
   // Clients may believe those yet.
-  const bool is_left = std::none_of(shard.left.begin(), shard.left.end(), [this](const auto& one) {
+  const bool are_there = std::any_of(shard.left.begin(), shard.left.end(), [this](const auto& one) {
     return view_->members.contains(one);
   });
-  if (!is_left) return false;
+  if (are_there) return false;
   if (is_there(of_other) && of_other.is_whole) return true;
   // A hash index can be made of what memory servers have, if they are not about to come back.
   return options_.role == Role::kHash && !waits_for_media();

@@ -250,23 +250,36 @@ void Medium::take_values(std::uint64_t chunk, PoolImage* image, std::uint64_t* l
   }
 }
 
-Status Medium::use_chunk(std::uint64_t chunk, std::uint32_t size_class) {
-  BRECCIA_ASSERT(size_class < kSizeClasses);
-  const auto now = static_cast<std::byte>(size_class + 1);
-  std::byte* const before = class_of(chunk);
-  if (*before == now) return Status::OK();
-  if (*before != std::byte{0} || was_there_) {
-    for (std::uint64_t i = 0; i < PoolImage::blocks_of(size_class); ++i) {
-      const std::uint64_t offset =
-          PoolImage::line_of(size_class, {.chunk = chunk, .block = i}) * kLineBytes;
-      wipe_block(memory_.subspan(offset, sizeof(BlockHeader)));
-      note(offset, sizeof(BlockHeader));
-    }
-    // The class is there behind that.
-    BRECCIA_TRY(keep_all());
+bool Medium::is_new_use(const Use& use) const {
+  BRECCIA_ASSERT(use.size_class < kSizeClasses);
+  return *class_of(use.chunk) != static_cast<std::byte>(use.size_class + 1);
+}
+
+void Medium::wipe_headers(const Use& use) {
+  for (std::uint64_t i = 0; i < PoolImage::blocks_of(use.size_class); ++i) {
+    const std::uint64_t offset =
+        PoolImage::line_of(use.size_class, {.chunk = use.chunk, .block = i}) * kLineBytes;
+    wipe_block(memory_.subspan(offset, sizeof(BlockHeader)));
+    note(offset, sizeof(BlockHeader));
   }
-  *before = now;
-  note(static_cast<std::uint64_t>(before - memory_.data()), 1);
+}
+
+/// Classes are there behind what is wiped. In a new medium there is nothing in chunks without one.
+Status Medium::use_chunks(std::span<const Use> uses) {
+  bool are_new = false;
+  for (const Use& use : uses) {
+    if (!is_new_use(use)) continue;
+    are_new = true;
+    if (was_there_ || *class_of(use.chunk) != std::byte{0}) wipe_headers(use);
+  }
+  if (!are_new) return Status::OK();
+  BRECCIA_TRY(keep_all());
+  for (const Use& use : uses) {
+    if (!is_new_use(use)) continue;
+    std::byte* const at = class_of(use.chunk);
+    *at = static_cast<std::byte>(use.size_class + 1);
+    note(static_cast<std::uint64_t>(at - memory_.data()), 1);
+  }
   return keep_all();
 }
 

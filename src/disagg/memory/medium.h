@@ -88,9 +88,15 @@ class Medium {
   /// Which blocks values lie in; the others are wiped. And the last write that is known.
   /// Cost    reads all chunks that were in use.
   [[nodiscard]] PoolImage values(std::uint64_t* last);
-  /// Blocks of that class are to lie there, none is in use. Where others did their headers are
-  /// wiped, and that waits for the medium: bytes of a value are no block.
-  [[nodiscard]] Status use_chunk(std::uint64_t chunk, std::uint32_t size_class);
+  /// A chunk in which blocks of a class are to lie.
+  struct Use {
+    std::uint64_t chunk;
+    std::uint32_t size_class;
+  };
+  /// In those of them that have another class by now no block is in use: headers of before are
+  /// wiped, as bytes of a value are no block. Durable on return.
+  /// Cost    two syncs at most, none if all are what they are to be.
+  [[nodiscard]] Status use_chunks(std::span<const Use> uses);
 
   /// Bytes have changed that are to be kept.
   void note(std::uint64_t offset, std::uint64_t bytes) {
@@ -120,6 +126,8 @@ class Medium {
          std::span<std::byte> memory, std::uint64_t values);
   [[nodiscard]] Head* head() const;
   [[nodiscard]] std::byte* class_of(std::uint64_t chunk) const;
+  [[nodiscard]] bool is_new_use(const Use& use) const;
+  void wipe_headers(const Use& use);
   template <class T>
   [[nodiscard]] Status keep(T* at, const T& value);
   Status load();

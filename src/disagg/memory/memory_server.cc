@@ -269,10 +269,12 @@ WireWriter MemoryServer::lease(WireReader question, MirrorLink::Change* change) 
 
 /// A medium is to know of which class their chunks are.
 Status MemoryServer::use_chunks(std::uint32_t size_class, std::span<const std::uint64_t> lines) {
+  std::vector<Medium::Use> uses;
   for (const std::uint64_t line : lines) {
-    BRECCIA_TRY(medium_->use_chunk(line / Pool::kChunkLines, size_class));
+    const std::uint64_t chunk = line / Pool::kChunkLines;
+    if (uses.empty() || uses.back().chunk != chunk) uses.push_back({chunk, size_class});
   }
-  return Status::OK();
+  return medium_->use_chunks(uses);
 }
 
 /// What is no block in use is said, and the others are taken.

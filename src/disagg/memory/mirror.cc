@@ -122,9 +122,11 @@ void Mirror::have_image() {
   if (has_image_once_) wipe_what_went();
   image_ = std::move(*coming_);
   coming_.reset();
+  std::vector<Medium::Use> uses;
   for (std::uint64_t i = 0; i < image_.chunks().size(); ++i) {
-    if (!image_.chunks()[i].is_used.empty()) use_chunk(i, image_.chunks()[i].size_class);
+    if (!image_.chunks()[i].is_used.empty()) uses.push_back({i, image_.chunks()[i].size_class});
   }
+  use_chunks(uses);
   has_image_ = true;
   ask_again_ = port_->now_us() + options_.again_us;
   if (!std::exchange(has_image_once_, true)) {
@@ -159,8 +161,8 @@ void Mirror::wipe(const Location& block) {
 }
 
 /// A medium that keeps nothing any more says so to its server.
-void Mirror::use_chunk(std::uint64_t chunk, std::uint32_t size_class) {
-  if (medium_ != nullptr) (void)medium_->use_chunk(chunk, size_class);
+void Mirror::use_chunks(std::span<const Medium::Use> uses) {
+  if (medium_ != nullptr) (void)medium_->use_chunks(uses);
 }
 
 WireWriter Mirror::keep(const Answers::Asker& asker, WireReader question) {
@@ -180,7 +182,8 @@ bool Mirror::keep_one(WireReader* question) {
   const auto line = question->take<std::uint64_t>();
   if (is_lease) {
     if (!image_.take(size_class, line)) return false;
-    use_chunk(line / PoolImage::kChunkLines, size_class);
+    const Medium::Use use{line / PoolImage::kChunkLines, size_class};
+    use_chunks(std::span(&use, 1));
     return true;
   }
   (void)to_copy_.give_back(size_class, line);

@@ -97,7 +97,7 @@ class Mirror {
   void forget_values(std::uint32_t shard, std::uint64_t line, std::uint64_t next,
                      const std::set<std::uint64_t>& but);
   void forget_news(std::uint64_t line);
-  void use_chunk(std::uint64_t chunk, std::uint32_t size_class);
+  void use_chunks(std::span<const Medium::Use> uses);
   void wipe(const Location& block);
   void retire_here(const Location& block, std::uint32_t shard, std::uint64_t sequence);
   void note(const Location& block, std::uint64_t bytes);

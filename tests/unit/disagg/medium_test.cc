@@ -80,6 +80,10 @@ struct Opened {
   [[nodiscard]] std::span<std::byte> bytes_of(const Location& block) {
     return span_of(&memory, kAll).subspan(block.offset(), block.bytes());
   }
+  [[nodiscard]] Status use_chunk(std::uint64_t chunk, std::uint32_t size_class) const {
+    const Medium::Use use{chunk, size_class};
+    return medium->use_chunks(std::span(&use, 1));
+  }
   /// As a client writes it, and the server is told of its write.
   void put(const Location& block, const Slice& key, const Slice& value, std::uint64_t sequence) {
     const std::vector<std::byte> bytes = make_block(7, key, value);
@@ -120,7 +124,7 @@ TEST(DisaggMedium, HasWhatItWasTold) {
     EXPECT_EQ(one.medium->cluster().factor, 0U);
     id = one.medium->id();
     ASSERT_TRUE(one.medium->be_of({.start = 5, .factor = 9}).ok());
-    ASSERT_TRUE(one.medium->use_chunk(1, size_class).ok());
+    ASSERT_TRUE(one.use_chunk(1, size_class).ok());
     one.put(block_at(size_class, 0, 1), "kept", std::string(200, 'v'), 10);
     one.put(block_at(size_class, 1, 1), "without a number", "v", 0);
     one.medium->note(block_at(size_class, 1, 1).offset(), 300);
@@ -159,11 +163,11 @@ TEST(DisaggMedium, HasWhatItWasTold) {
 // Method: all that may be there at each persist, some thousand images.
 // Mutation: headers that are not wiped; a class that may be there before that.
 TEST(DisaggMedium, BytesOfAValueAreNoBlock) {
-  constexpr std::uint64_t kSmall = 0;
+  constexpr std::uint32_t kSmall = 0;
   const std::uint32_t large = class_of(4000);
   SimPlace place;
   Opened one(&place);
-  ASSERT_TRUE(one.medium->use_chunk(0, large).ok());
+  ASSERT_TRUE(one.use_chunk(0, large).ok());
   // Where blocks of one line begin there are whole ones, with a number.
   const Location block = block_at(large, 1);
   std::vector<std::byte> ghost = make_block(3, "g", "ghost");
@@ -193,7 +197,7 @@ TEST(DisaggMedium, BytesOfAValueAreNoBlock) {
   constexpr std::uint64_t kSamples = 20;
   place.region()->on_crash_point(
       [&](const pmem::CrashImages& all) { all.sampled(1, kSamples, look); });
-  ASSERT_TRUE(one.medium->use_chunk(0, kSmall).ok());
+  ASSERT_TRUE(one.use_chunk(0, kSmall).ok());
   one.put(block_at(kSmall, 7), "k", "v", 12);
   ASSERT_TRUE(one.medium->keep_all().ok());
   place.region()->crash_images().sampled(2, kSamples, look);
@@ -212,7 +216,7 @@ TEST(DisaggMedium, IsAFile) {
   {
     Opened one(place.get());
     id = one.medium->id();
-    ASSERT_TRUE(one.medium->use_chunk(0, size_class).ok());
+    ASSERT_TRUE(one.use_chunk(0, size_class).ok());
     for (std::uint64_t i = 0; i < 100; ++i) {
       one.put(block_at(size_class, i), "k" + std::to_string(i), "v", i + 1);
       ASSERT_TRUE(one.medium->tend().ok());
@@ -245,7 +249,7 @@ TEST(DisaggMedium, IsAFile) {
 TEST(DisaggMedium, SaysThatItFails) {
   SimPlace place;
   Opened one(&place);
-  ASSERT_TRUE(one.medium->use_chunk(0, 1).ok());
+  ASSERT_TRUE(one.use_chunk(0, 1).ok());
   ASSERT_TRUE(one.medium->keep_all().ok());
   const std::uint64_t kept = one.medium->kept();
   place.region()->fail_after(0);
