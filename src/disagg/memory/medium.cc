@@ -27,7 +27,6 @@ constexpr std::uint64_t kMagic = 0x6d656d2d61636372;  // "rcca-mem"
 constexpr std::uint64_t kVersion = 1;
 constexpr std::uint64_t kIsValid = 1;
 
-/// It has done it when it is asked.
 class AtOnce final : public MediumWorker {
  public:
   void begin(std::function<Status()> work) override { outcome_ = work(); }
@@ -99,7 +98,7 @@ class FilePlace final : public MediumPlace {
   }
   Status remove() override { return pmem::remove_region(path_); }
   std::unique_ptr<MediumWorker> make_worker() override {
-    if (is_dax_) return std::make_unique<AtOnce>();
+    if (is_dax_) return make_prompt_worker();
     return std::make_unique<Beside>();
   }
 
@@ -117,6 +116,8 @@ void copy_lines(std::byte* to, const std::byte* from, const Range& range) {
 }
 
 }  // namespace
+
+std::unique_ptr<MediumWorker> make_prompt_worker() { return std::make_unique<AtOnce>(); }
 
 std::unique_ptr<MediumPlace> medium_in_file(const std::string& path) {
   return std::make_unique<FilePlace>(path);

@@ -31,6 +31,9 @@ class MediumWorker {
   [[nodiscard]] virtual std::optional<Status> outcome(bool waits) = 0;
 };
 
+/// One who has done it when it is asked: where nothing takes long.
+[[nodiscard]] std::unique_ptr<MediumWorker> make_prompt_worker();
+
 /// Where a medium's bytes lie.
 class MediumPlace {
  public:

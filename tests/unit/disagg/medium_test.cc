@@ -4,7 +4,6 @@
 #include <cstring>
 #include <functional>
 #include <memory>
-#include <optional>
 #include <span>
 #include <string>
 #include <thread>
@@ -36,17 +35,6 @@ std::span<std::byte> span_of(pmem::PageMemory* memory, std::uint64_t values) {
   return {memory->data(), values + Medium::bytes_behind(values)};
 }
 
-class AtOnce final : public MediumWorker {
- public:
-  void begin(std::function<Status()> work) override { outcome_ = work(); }
-  std::optional<Status> outcome(bool /*waits*/) override {
-    return std::exchange(outcome_, std::nullopt);
-  }
-
- private:
-  std::optional<Status> outcome_;
-};
-
 /// Persistent memory, as a power cut left it.
 class SimPlace final : public MediumPlace {
  public:
@@ -59,7 +47,7 @@ class SimPlace final : public MediumPlace {
     return std::unique_ptr<pmem::Region>(std::move(region));
   }
   Status remove() override { return Status::OK(); }
-  std::unique_ptr<MediumWorker> make_worker() override { return std::make_unique<AtOnce>(); }
+  std::unique_ptr<MediumWorker> make_worker() override { return make_prompt_worker(); }
   pmem::SimRegion* region() { return region_; }
 
  private:
